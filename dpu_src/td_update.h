@@ -1,0 +1,75 @@
+/* The temporal-difference update, once for every machine that runs it.
+ *
+ *     Q(s, a) += alpha * (r + gamma * B - Q(s, a))
+ *
+ * B is what the next state promises: its largest Q for Q-learning, the Q of the action that will be taken for SARSA,
+ * and nothing when the episode terminated. A truncated episode only stopped being watched, so it does bootstrap.
+ *
+ * The DPU kernels, the CPU engine and the CUDA kernel include this file and must agree in every bit. In FP32 that takes
+ * IEEE single precision, one rounding an operation, in the order written: no fused multiply-add, no contraction
+ * (-ffp-contract=off, --fmad=false). In INT32 it takes the rules of fixed_point.h. */
+#ifndef SWIFTRL_TD_UPDATE_H
+#define SWIFTRL_TD_UPDATE_H
+
+#include "fixed_point.h"
+#include "inline.h"
+#include "layout.h"
+#include "lcg.h"
+
+/* r + gamma * B. */
+INLINE value_t bootstrapped_target(value_t reward, value_t next_value, const struct learner_args *args) {
+#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
+  value_t discounted = args->gamma * next_value;
+  return reward + discounted;
+#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
+  return reward + divide_round(args->gamma * next_value, args->gamma_scale);
+#else
+  return reward + next_value - shift_round(args->gamma * next_value, args->gamma_scale); /* gamma holds C */
+#endif
+}
+
+/* Q + alpha * (target - Q). */
+INLINE value_t towards_target(value_t q, value_t target, const struct learner_args *args) {
+  value_t difference = target - q;
+#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
+  value_t step = args->alpha * difference;
+  return q + step;
+#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
+  return q + never_stall(divide_round(args->alpha * difference, args->alpha_scale), difference);
+#else
+  return q + never_stall(shift_round(args->alpha * difference, args->alpha_scale), difference);
+#endif
+}
+
+/* The largest entry of a row of N_ACTIONS: the true maximum, also where all are negative. */
+INLINE value_t largest(const value_t *row) {
+  value_t best = row[0];
+  for (uint32_t a = 1; a < N_ACTIONS; a++)
+    if (row[a] > best) best = row[a];
+  return best;
+}
+
+/* B for a next state that is not terminal. SARSA draws its next action epsilon-greedily from the current table: one draw
+ * to decide, a second one only when exploring. Whichever greedy action a tie would pick, its Q is the largest. */
+INLINE value_t value_of_next(const value_t *row, const struct learner_args *args, uint32_t *random_state) {
+#if ALGORITHM == ALGORITHM_Q_LEARNING
+  (void)args, (void)random_state;
+  return largest(row);
+#else
+  if (lcg_chance(random_state, args->explore_below)) return row[lcg_below(random_state, N_ACTIONS)];
+  return largest(row);
+#endif
+}
+
+/* Learn from one transition. `q` is the whole table, a row of N_ACTIONS for each state. */
+INLINE void td_update(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
+  value_t *entry = &q[t.step & 0xffff];
+  value_t target = t.reward;
+  if (!(t.step >> 31)) {
+    const value_t *row = &q[((t.step >> 16) & 0x7fff) * N_ACTIONS];
+    target = bootstrapped_target(t.reward, value_of_next(row, args, random_state), args);
+  }
+  *entry = towards_target(*entry, target, args);
+}
+
+#endif

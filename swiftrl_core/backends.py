@@ -1,0 +1,113 @@
+"""What a backend is: a machine that holds the chunks and makes rounds over them."""
+
+import importlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from swiftrl_core.chunks import Chunks
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import Learner
+
+
+class Evidence(StrEnum):
+    """Where a time comes from: a clock, the DPU simulator, or a formula."""
+
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+    MODELLED = "modelled"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a backend has to know before it sees data.
+
+    Attributes
+    ----------
+    learner : Learner
+    n_states, n_actions : int
+        Shape of the table.
+    seed : int
+        Seeds every core's generator, together with the core's number.
+    """
+
+    learner: Learner
+    n_states: int
+    n_actions: int
+    seed: int = 0
+
+    @property
+    def entries(self) -> int:
+        """Entries of a table: n_states * n_actions."""
+        return self.n_states * self.n_actions
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What one round gives back.
+
+    Attributes
+    ----------
+    tables : array (cores, entries)
+        Every core's local table, in the number format's raw units.
+    down_s, kernel_s, up_s : float
+        Seconds to send the table to all cores, to learn, and to fetch their tables.
+    """
+
+    tables: np.ndarray
+    down_s: float
+    kernel_s: float
+    up_s: float
+
+
+class Backend(Protocol):
+    """A machine that trains many cores. Made from a `Problem`; used as load, run_round ..., close."""
+
+    name: str
+    evidence: Evidence
+
+    def load(self, chunks: Chunks) -> float:
+        """Hand every core its chunk; return the seconds it took."""
+
+    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+        """Start every core from `table` (entries,) and let it make `episodes` passes over its chunk."""
+
+    def describe(self) -> dict:
+        """Return what a manifest should say about the machine: names and versions."""
+
+    def close(self) -> None:
+        """Release the machine."""
+
+
+BACKENDS = {"pim": "swiftrl_core.pim.backend", "cpu": "swiftrl_core.cpu.backend"}
+"""Name to module; each module has `available() -> reason or None` and `open_backend(problem, cores, **options)`."""
+
+
+def module(name: str):
+    """Return a backend's module.
+
+    Raises
+    ------
+    SwiftRLError
+        If there is no such backend.
+    """
+    if name not in BACKENDS:
+        raise SwiftRLError(f"backend is {name!r}: choose one of {', '.join(BACKENDS)}")
+    return importlib.import_module(BACKENDS[name])
+
+
+def open_backend(name: str, problem: Problem, cores: int, **options) -> Backend:
+    """Return a backend ready for `load`.
+
+    Raises
+    ------
+    SwiftRLError
+        If there is no such backend, it is not available here (with the reason), or it cannot hold the problem.
+    """
+    chosen = module(name)
+    reason = chosen.available()
+    if reason:
+        raise SwiftRLError(f"backend {name} is not available here: {reason}")
+    return chosen.open_backend(problem, cores, **options)

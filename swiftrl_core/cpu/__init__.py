@@ -1,0 +1,1 @@
+"""Virtual PIM cores on the host's own cores."""

@@ -1,0 +1,186 @@
+"""What to train: a learner is algorithm x sampling x number format, with alpha, gamma and epsilon."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import isfinite
+
+import numpy as np
+
+from swiftrl_core import fixed_point
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.layout import constant, struct
+
+
+class Algorithm(StrEnum):
+    """Q-learning bootstraps from the largest next value, SARSA from the next action it draws itself."""
+
+    Q_LEARNING = "q_learning"
+    SARSA = "sarsa"
+
+
+class Sampling(StrEnum):
+    """The order of a pass over a chunk: sequential, strided by four, or random with replacement."""
+
+    SEQ = "SEQ"
+    STR = "STR"
+    RAN = "RAN"
+
+
+class NumberFormat(StrEnum):
+    """How a Q-value is kept: IEEE single precision, or fixed point in units of 1/10,000 or of 2^-13."""
+
+    FP32 = "FP32"
+    INT32 = "INT32"
+    INT32_POW2 = "INT32_POW2"
+
+
+@dataclass(frozen=True)
+class Learner:
+    """One way to learn, complete and checked.
+
+    Parameters
+    ----------
+    algorithm : Algorithm or str
+        `q_learning` or `sarsa`.
+    sampling : Sampling or str
+        `SEQ`, `STR` or `RAN`.
+    number_format : NumberFormat or str
+        `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13).
+    alpha : float
+        Learning rate, above 0 and at most 1. The authors' code uses 0.1.
+    gamma : float
+        Discount, at least 0 and at most 1 (below 1 in fixed point). The authors' code uses 0.95.
+    epsilon : float
+        SARSA's probability of a random next action, from 0 to 1. The authors' code uses 0.1.
+    reward_range : (float, float)
+        Smallest and largest reward the learner will meet; fixed point proves with it that no product overflows.
+
+    Raises
+    ------
+    SwiftRLError
+        If a value is out of range, or fixed point cannot hold the combination.
+    """
+
+    algorithm: Algorithm = Algorithm.Q_LEARNING
+    sampling: Sampling = Sampling.SEQ
+    number_format: NumberFormat = NumberFormat.FP32
+    alpha: float = 0.1
+    gamma: float = 0.95
+    epsilon: float = 0.1
+    reward_range: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("algorithm", Algorithm), ("sampling", Sampling), ("number_format", NumberFormat)):
+            object.__setattr__(self, name, _choice(name, kind, getattr(self, name)))
+        _within("alpha", self.alpha, 0, 1, low_excluded=True)
+        _within("gamma", self.gamma, 0, 1)
+        _within("epsilon", self.epsilon, 0, 1)
+        low, high = self.reward_range
+        if not (isfinite(low) and isfinite(high) and low <= high):
+            raise SwiftRLError(
+                f"reward_range is ({low}, {high}): give the smallest and the largest reward, two finite numbers"
+            )
+        if self.number_format != NumberFormat.FP32:
+            if self.gamma == 1:
+                raise SwiftRLError(f"gamma is 1, which {self.number_format} cannot bound: use gamma below 1, or FP32")
+            _ = self.coefficients
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of a table's entries: float32 or int32."""
+        return np.dtype("<f4") if self.number_format == NumberFormat.FP32 else np.dtype("<i4")
+
+    @property
+    def scale(self) -> int:
+        """Units of a table's entry per 1.0; 1 in FP32."""
+        return 1 if self.number_format == NumberFormat.FP32 else self.coefficients.scale
+
+    @cached_property
+    def coefficients(self) -> fixed_point.Coefficients:
+        """The integers of a fixed-point update; not defined in FP32."""
+        make = {
+            NumberFormat.INT32: fixed_point.decimal_coefficients,
+            NumberFormat.INT32_POW2: fixed_point.binary_coefficients,
+        }[self.number_format]
+        return make(self.alpha, self.gamma, self.reward_range)
+
+    @property
+    def switches(self) -> dict[str, int]:
+        """The build switches of the kernel that learns this way."""
+        return {
+            "ALGORITHM": constant(f"ALGORITHM_{self.algorithm.name}"),
+            "SAMPLING": constant(f"SAMPLING_{self.sampling.name}"),
+            "NUMBER_FORMAT": constant(f"NUMBER_FORMAT_{self.number_format.name}"),
+        }
+
+    def arguments(self, transitions: np.ndarray, random_states: np.ndarray) -> np.ndarray:
+        """Return the `learner_args` of every core, with no episodes yet.
+
+        Parameters
+        ----------
+        transitions : int array (cores,)
+            Rows in each core's chunk.
+        random_states : uint32 array (cores,)
+            Where each core's generator starts.
+
+        Returns
+        -------
+        structured array (cores,)
+        """
+        args = np.zeros(len(transitions), struct("learner_args", self.dtype))
+        args["transitions"] = transitions
+        args["random_state"] = random_states
+        args["explore_below"] = round(self.epsilon * 2**31)
+        if self.number_format == NumberFormat.FP32:
+            args["alpha"], args["gamma"] = self.alpha, self.gamma
+            args["alpha_scale"] = args["gamma_scale"] = 1
+        else:
+            for name in ("alpha", "alpha_scale", "gamma", "gamma_scale"):
+                args[name] = getattr(self.coefficients, name)
+        return args
+
+    def to_raw(self, values: np.ndarray) -> np.ndarray:
+        """Return values (rewards, Q) in the format's own units: float32, or the nearest int32."""
+        if self.number_format == NumberFormat.FP32:
+            return np.asarray(values, self.dtype)
+        return np.rint(np.asarray(values, np.float64) * self.scale).astype(self.dtype)
+
+    def to_values(self, raw: np.ndarray) -> np.ndarray:
+        """Return a raw table as float32 values."""
+        if self.number_format == NumberFormat.FP32:
+            return np.asarray(raw, np.float32)
+        return (np.asarray(raw, np.float64) / self.scale).astype(np.float32)
+
+
+def random_states(seed: int, cores: int) -> np.ndarray:
+    """Return where each core's generator starts: distinct for distinct cores, a function of (seed, core) alone.
+
+    The seed is hashed to 32 bits (NumPy's SeedSequence); core number times an odd constant is added and the sum
+    scrambled by the finaliser of MurmurHash3. Every step after the hash is one to one in the core number, so no two
+    cores of a run start alike.
+
+    Returns
+    -------
+    uint32 array (cores,)
+    """
+    if seed < 0:
+        raise SwiftRLError(f"seed is {seed}: give a whole number of at least 0")
+    base = np.random.SeedSequence(seed).generate_state(1)[0]
+    x = base + np.arange(cores, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
+    return x ^ (x >> np.uint32(16))
+
+
+def _choice(name: str, kind: type[StrEnum], given: str) -> StrEnum:
+    try:
+        return kind(given)
+    except ValueError:
+        raise SwiftRLError(f"{name} is {given!r}: choose one of {', '.join(kind)}") from None
+
+
+def _within(name: str, value: float, low: float, high: float, *, low_excluded: bool = False) -> None:
+    if not (isfinite(value) and low <= value <= high) or (low_excluded and value == low):
+        bounds = f"above {low}" if low_excluded else f"from {low}"
+        raise SwiftRLError(f"{name} is {value}: give a number {bounds} up to {high}")

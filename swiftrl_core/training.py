@@ -1,0 +1,181 @@
+"""The round loop, the same for all backends.
+
+A round is tau episodes on every core and one synchronisation: the host gathers the local tables, averages them and
+hands the mean to every core. The last round's mean is the result.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from swiftrl_core import aggregation
+from swiftrl_core.backends import Backend, Evidence, Problem, open_backend
+from swiftrl_core.chunks import Chunks, split
+from swiftrl_core.datasets import Dataset
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import Learner
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train, on how many cores.
+
+    Parameters
+    ----------
+    cores : int
+        PIM cores, each with a chunk and a table of its own; at least 1.
+    episodes : int
+        Passes over the data; at least 1. The authors' code makes 2,000.
+    tau : int
+        Episodes between synchronisations; at least 1. The last round is shorter where tau does not divide episodes.
+    seed : int
+        Seeds the cores' random generators; at least 0.
+    """
+
+    cores: int = 64
+    episodes: int = 2000
+    tau: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("cores", 1), ("episodes", 1), ("tau", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+                raise SwiftRLError(f"{name} is {value!r}: give a whole number of at least {least}")
+
+    @property
+    def rounds(self) -> list[int]:
+        """Episodes of each round."""
+        whole, rest = divmod(self.episodes, self.tau)
+        return [self.tau] * whole + [rest] * (rest > 0)
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Where the time went, in the paper's four parts, in seconds.
+
+    Attributes
+    ----------
+    cpu_to_pim : float
+        Chunks and the first table to the cores.
+    pim_kernel : float
+        Learning.
+    inter_pim_core : float
+        Synchronisation: tables to the host, averaging, the mean to all cores, between rounds.
+    pim_to_cpu : float
+        The last round's tables to the host, averaged into the result.
+    host_averaging : float
+        The share of the two parts above that the host spent averaging. Always measured, here, on a clock.
+    evidence : Evidence
+        What the rest of the times are.
+    """
+
+    cpu_to_pim: float
+    pim_kernel: float
+    inter_pim_core: float
+    pim_to_cpu: float
+    host_averaging: float
+    evidence: Evidence
+
+    @property
+    def total(self) -> float:
+        """The sum of the four parts, seconds."""
+        return self.cpu_to_pim + self.pim_kernel + self.inter_pim_core + self.pim_to_cpu
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """A learned table and how it came about.
+
+    Attributes
+    ----------
+    q_raw : float32 or int32 array (states, actions)
+        The table in the number format's own bits.
+    q_table : float32 array (states, actions)
+        The table as values.
+    updates : int
+        Updates made, over all cores and episodes.
+    rounds : int
+        Synchronisations.
+    breakdown : Breakdown
+    machine : dict
+        What the backend says about itself.
+    """
+
+    q_raw: np.ndarray
+    q_table: np.ndarray
+    updates: int
+    rounds: int
+    breakdown: Breakdown
+    machine: dict
+
+
+def train(
+    dataset: Dataset,
+    learner: Learner,
+    schedule: Schedule,
+    backend: str = "pim",
+    *,
+    progress: Callable[[int], None] | None = None,
+    **options,
+) -> TrainingResult:
+    """Learn a Q-table from a data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    learner : Learner
+    schedule : Schedule
+    backend : str
+        `pim` (hardware where there is some, else the simulator) or `cpu`.
+    progress : callable, optional
+        Called with the number of episodes just made, once a round.
+    **options
+        Passed to the backend.
+
+    Raises
+    ------
+    SwiftRLError
+        If data, learner, schedule and backend do not fit together, or a kernel faults.
+    """
+    chunks = split(dataset, learner, schedule.cores)
+    problem = Problem(learner, dataset.n_states, dataset.n_actions, schedule.seed)
+    machine = open_backend(backend, problem, schedule.cores, **options)
+    try:
+        table, breakdown = _run_rounds(machine, problem, chunks, schedule.rounds, progress or (lambda episodes: None))
+        described = machine.describe()
+    finally:
+        machine.close()
+    shape = (dataset.n_states, dataset.n_actions)
+    return TrainingResult(
+        q_raw=table.reshape(shape),
+        q_table=learner.to_values(table).reshape(shape),
+        updates=len(dataset) * schedule.episodes,
+        rounds=len(schedule.rounds),
+        breakdown=breakdown,
+        machine=described,
+    )
+
+
+def _run_rounds(
+    machine: Backend, problem: Problem, chunks: Chunks, rounds: list[int], progress: Callable[[int], None]
+) -> tuple[np.ndarray, Breakdown]:
+    """Return the final table (entries,) and the times; a round's ends count as the paper counts them."""
+    table = np.zeros(problem.entries, problem.learner.dtype)
+    cpu_to_pim = machine.load(chunks)
+    kernel = synchronisation = pim_to_cpu = averaging = 0.0
+    for number, episodes in enumerate(rounds):
+        done = machine.run_round(table, episodes)
+        start = time.perf_counter()
+        table = aggregation.mean(done.tables)
+        spent = time.perf_counter() - start
+        first, last = number == 0, number == len(rounds) - 1
+        cpu_to_pim += done.down_s if first else 0.0
+        pim_to_cpu += done.up_s + spent if last else 0.0
+        synchronisation += (0.0 if first else done.down_s) + (0.0 if last else done.up_s + spent)
+        kernel += done.kernel_s
+        averaging += spent
+        progress(episodes)
+    return table, Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)
