@@ -67,12 +67,29 @@ def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) ->
     CompileError
         If the compiler fails; the text ends with what it printed.
     """
-    target = cache_directory() / _key(arguments, inputs) / product
+    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    return build(command, inputs, product, version=compiler_version())
+
+
+def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
+    """Run any compiler's command once and cache what it makes; parameters and errors as for `compile_c`.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments, to which `-o` and a path are added.
+    inputs : iterable of Path
+    product : str
+    version : str
+        What tells one release of the compiler from another.
+    """
+    target = cache_directory() / _key([version, *command], inputs) / product
     if target.exists():
         return target
     with atomic_path(target) as temporary:
-        command = [sys.executable, "-m", "ziglang", "cc", *arguments, "-o", str(temporary)]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [*command, "-o", str(temporary)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
         if done.returncode != 0:
             raise CompileError(f"{product} does not compile: {done.stderr.strip() or done.stdout.strip()}")
     return target
@@ -106,9 +123,9 @@ def compile_shared_library(
     return compile_c(arguments, [*sources, *headers], product or f"{sources[0].stem}.so")
 
 
-def _key(arguments: Sequence[str], inputs: Iterable[Path]) -> str:
+def _key(command: Sequence[str], inputs: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for text in (compiler_version(), cpu_features(), *arguments):
+    for text in (cpu_features(), *command):
         digest.update(text.encode() + b"\0")
     for path in inputs:
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

@@ -1,0 +1,214 @@
+"""The `swiftrl` command: collect, convert, train, evaluate, and say what this machine can do."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from swiftrl_core import backends, datasets, environments, evaluation, results
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
+from swiftrl_core.pim.binding import hardware_reason
+from swiftrl_core.training import Schedule, train
+
+DEFAULT_EPISODES = 2000
+DEFAULT_TAU = 50
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return 0, or 1 with one sentence on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except SwiftRLError as error:
+        print(f"swiftrl: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("swiftrl: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> None:
+    """Say which backends can be used here, and why the others cannot."""
+    reasons = {name: backends.module(name).available() for name in backends.BACKENDS}
+    hardware = hardware_reason()
+    runs_on = "the DPU simulator" if hardware else "UPMEM hardware"
+    report = {
+        "backends": {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()},
+        "pim_runs_on": runs_on,
+        "hardware": {"available": hardware is None, "reason": hardware},
+    }
+    lines = [f"{name:11} {'yes' if reason is None else 'no: ' + reason}" for name, reason in reasons.items()]
+    lines.append(f"{'':11} pim runs on {runs_on}" + (f" ({hardware})" if hardware else ""))
+    _report(report, options.json, lines)
+
+
+def collect(options: argparse.Namespace) -> None:
+    """Log transitions of a uniform random policy into a Parquet file."""
+    environment = environments.resolve(options.env)
+    dataset = datasets.collect(environment, options.transitions, options.seed)
+    datasets.save(dataset, options.out)
+    print(f"{options.out}: {len(dataset):,} transitions of {environment.env_id}")
+
+
+def convert(options: argparse.Namespace) -> None:
+    """Turn the authors' text format into Parquet, or back; the output's suffix decides."""
+    environment = environments.resolve(options.env)
+    dataset = datasets.open_data(options.input, environment)
+    write = datasets.save if Path(options.output).suffix == ".parquet" else datasets.write_text
+    write(dataset, options.output)
+    print(f"{options.output}: {len(dataset):,} transitions")
+
+
+def train_command(options: argparse.Namespace) -> None:
+    """Train a learner and write its tables and manifest."""
+    _refuse_misfits(options)
+    directory = results.prepare_directory(options.out)
+    dataset = datasets.open_data(options.data, options.env and environments.resolve(options.env))
+    learner = Learner(
+        algorithm=options.algorithm,
+        sampling=options.sampling,
+        number_format=options.number_format,
+        alpha=options.alpha,
+        gamma=options.gamma,
+        epsilon=0.1 if options.epsilon is None else options.epsilon,
+        reward_range=dataset.reward_range,
+    )
+    tau = min(DEFAULT_TAU, options.episodes) if options.tau is None else options.tau
+    schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
+    extra = {} if options.tasklets is None else {"tasklets": options.tasklets}
+    with tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar:
+        result = train(dataset, learner, schedule, options.backend, progress=bar.update, **extra)
+    manifest = results.write_run(directory, dataset, learner, schedule, options.backend, result)
+    _report(manifest, options.json, _training_lines(directory, result))
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """Say what the greedy policy of a Q-table earns, exactly and over seeded episodes."""
+    environment = environments.resolve(options.env)
+    q = _read_table(options.q_table)
+    optimum = evaluation.value_iteration(environment, options.gamma)
+    mean, error = evaluation.monte_carlo_return(environment, q, episodes=options.episodes, seed=options.seed)
+    report = {
+        "environment": environment.env_id,
+        "exact_return": evaluation.exact_return(environment, q, ties=options.ties),
+        "optimum": evaluation.exact_return(environment, optimum, ties=options.ties),
+        "monte_carlo_return": mean,
+        "monte_carlo_standard_error": error,
+        "monte_carlo_episodes": options.episodes,
+        "mean_error_to_optimal_q": float(np.abs(q - optimum).mean()),
+        "gamma": options.gamma,
+        "ties": options.ties,
+    }
+    lines = [
+        f"exact return        {report['exact_return']:.5f}",
+        f"optimum             {report['optimum']:.5f}   (greedy on Q* at gamma {options.gamma:g})",
+        f"{options.episodes:,} episodes      {mean:.5f} +- {error:.5f}",
+    ]
+    _report(report, options.json, lines)
+
+
+def _refuse_misfits(options: argparse.Namespace) -> None:
+    """Raise where an option was given that another one makes meaningless."""
+    if options.epsilon is not None and options.algorithm != Algorithm.SARSA:
+        raise SwiftRLError(f"--epsilon does not apply to {options.algorithm}: drop it, or use --algorithm sarsa")
+    if options.tasklets is not None and options.backend != "pim":
+        raise SwiftRLError(f"--tasklets does not apply to --backend {options.backend}: drop it, or use --backend pim")
+    if options.tau is not None and options.tau > options.episodes:
+        raise SwiftRLError(
+            f"--tau {options.tau} is more than --episodes {options.episodes}: a round cannot be longer than the training"
+        )
+
+
+def _read_table(path: str) -> np.ndarray:
+    try:
+        return np.load(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise SwiftRLError(f"{path} is not a readable .npy table ({error}): name the q_table.npy of a run") from error
+
+
+def _training_lines(directory: Path, result) -> list[str]:
+    parts = result.breakdown
+    return [
+        f"{directory}: {result.updates:,} updates in {result.rounds} rounds",
+        f"time, {parts.evidence} ({result.machine['name']}; averaging on the host is measured here)",
+        f"  CPU-PIM         {parts.cpu_to_pim:12.6f} s",
+        f"  PIM kernel      {parts.pim_kernel:12.6f} s",
+        f"  inter-PIM-core  {parts.inter_pim_core:12.6f} s",
+        f"  PIM-CPU         {parts.pim_to_cpu:12.6f} s",
+    ]
+
+
+def _report(report: dict, as_json: bool, lines: list[str]) -> None:
+    print(json.dumps(report, indent=2) if as_json else "\n".join(lines))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="swiftrl", description="Tabular reinforcement learning on processing-in-memory hardware."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_small_commands(commands)
+    _add_train(commands)
+    return parser
+
+
+def _command(commands, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+    described = run.__doc__.strip()
+    sub = commands.add_parser(name, help=described, description=described)
+    sub.set_defaults(command=run)
+    return sub
+
+
+def _add_small_commands(commands) -> None:
+    sub = _command(commands, "doctor", doctor)
+    sub.add_argument("--json", action="store_true")
+
+    sub = _command(commands, "collect", collect)
+    sub.add_argument("--env", required=True, help="frozenlake, frozenlake8x8, taxi, cliffwalking or a Gymnasium id")
+    sub.add_argument("--transitions", type=int, required=True)
+    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--out", required=True, metavar="F.parquet")
+
+    sub = _command(commands, "convert", convert)
+    sub.add_argument("input", metavar="IN")
+    sub.add_argument("output", metavar="OUT", help="*.parquet for Parquet, anything else for text")
+    sub.add_argument("--env", required=True)
+
+    sub = _command(commands, "evaluate", evaluate)
+    sub.add_argument("--env", required=True)
+    sub.add_argument("--q-table", required=True, metavar="F.npy")
+    sub.add_argument("--gamma", type=float, default=0.95, help="discount of the optimum to compare with")
+    sub.add_argument("--ties", choices=("lowest", "mean"), default="lowest", help="greedy choice among equal actions")
+    sub.add_argument("--episodes", type=int, default=1000)
+    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--json", action="store_true")
+
+
+def _add_train(commands) -> None:
+    sub = _command(commands, "train", train_command)
+    sub.add_argument("--data", required=True, help="a Parquet file, or the authors' text format")
+    sub.add_argument("--env", help="needed for text; a Parquet file names its own")
+    sub.add_argument("--algorithm", choices=list(Algorithm), default=Algorithm.Q_LEARNING)
+    sub.add_argument("--sampling", choices=list(Sampling), default=Sampling.SEQ)
+    sub.add_argument("--number-format", choices=list(NumberFormat), default=NumberFormat.FP32)
+    sub.add_argument("--backend", choices=list(backends.BACKENDS), default="pim")
+    sub.add_argument("--dpus", type=int, default=64, metavar="N", help="PIM cores")
+    sub.add_argument("--tasklets", type=int, metavar="T", help="tasklets that learn on a DPU: 1")
+    sub.add_argument("--episodes", type=int, default=DEFAULT_EPISODES)
+    sub.add_argument("--tau", type=int, help=f"episodes between synchronisations (default {DEFAULT_TAU})")
+    sub.add_argument("--alpha", type=float, default=0.1)
+    sub.add_argument("--gamma", type=float, default=0.95)
+    sub.add_argument("--epsilon", type=float, help="SARSA's exploration (default 0.1)")
+    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--out", required=True, metavar="DIR")
+    sub.add_argument("--json", action="store_true", help="print the manifest instead of a summary")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The `pim` backend: `dpu_src/learner.c` on every DPU of a set, on hardware or on the simulator."""
+
+import numpy as np
+
+from swiftrl_core.backends import Evidence, Problem, Round
+from swiftrl_core.chunks import Chunks
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import random_states
+from swiftrl_core.pim.binding import PimSet, hardware_reason, open_dpu_set
+from swiftrl_core.pim.kernels import compile_learner
+
+MRAM_BYTES = 64 * 2**20
+TRANSITIONS = "__sys_used_mram_end"
+"""The SDK's name for the start of the MRAM heap, `DPU_MRAM_HEAP_POINTER` in the kernel."""
+
+
+def available() -> str | None:
+    """Return why this backend cannot be used here, or None: it always can, the simulator comes with the package."""
+    return None
+
+
+def open_backend(problem: Problem, cores: int, *, tasklets: int = 1) -> "PimBackend":
+    """Return a backend on `cores` DPUs.
+
+    Parameters
+    ----------
+    problem : Problem
+    cores : int
+        DPUs to allocate.
+    tasklets : int
+        Tasklets that learn on each DPU: 1, the paper's way.
+
+    Raises
+    ------
+    SwiftRLError
+        If another number of tasklets is asked for, the table does not fit, or there are not enough DPUs.
+    """
+    if tasklets != 1:
+        raise SwiftRLError(f"tasklets is {tasklets}: the learner kernel learns with 1 tasklet a DPU; use --tasklets 1")
+    binary = compile_learner(problem, for_hardware=hardware_reason() is None)
+    return PimBackend(problem, open_dpu_set(cores, binary))
+
+
+class PimBackend:
+    """Trains a problem on a set of DPUs; times are measured on hardware and simulated on the simulator."""
+
+    name = "pim"
+
+    def __init__(self, problem: Problem, dpus: PimSet) -> None:
+        self._problem = problem
+        self._dpus = dpus
+        self._table_bytes = 4 * problem.entries
+
+    @property
+    def evidence(self) -> Evidence:
+        """Measured on hardware, simulated on the simulator."""
+        return Evidence(self._dpus.evidence)
+
+    def load(self, chunks: Chunks) -> float:
+        """Copy every chunk and the arguments to its DPU; return the seconds. See `Backend.load`."""
+        longest = int(chunks.lengths.max()) * chunks.records.itemsize
+        if longest + self._table_bytes > MRAM_BYTES:
+            raise SwiftRLError(
+                f"a chunk of {longest:,} bytes and a table do not fit a DPU's MRAM of {MRAM_BYTES:,} bytes: use more DPUs"
+            )
+        args = self._problem.learner.arguments(chunks.lengths, random_states(self._problem.seed, chunks.cores))
+        with self._dpus.stopwatch() as watch:
+            self._dpus.scatter(TRANSITIONS, [chunks.chunk(core) for core in range(chunks.cores)])
+            self._dpus.scatter("args", list(args))
+        return watch.seconds
+
+    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+        """Send the table to all DPUs, launch them, fetch their tables. See `Backend.run_round`."""
+        dtype = self._problem.learner.dtype
+        field = np.array([episodes], np.uint32)
+        offset = self._problem.learner.arguments(np.ones(1), np.zeros(1)).dtype.fields["episodes"][1]
+        with self._dpus.stopwatch() as down:
+            self._dpus.broadcast("args", field, offset=offset)
+            self._dpus.broadcast("q_table", table)
+        with self._dpus.stopwatch() as kernel:
+            self._dpus.launch()
+        with self._dpus.stopwatch() as up:
+            tables = self._dpus.gather("q_table", self._table_bytes)
+        return Round(tables.view(dtype), down.seconds, kernel.seconds, up.seconds)
+
+    def describe(self) -> dict:
+        """Return the hardware or the simulator's profile and model version, for the manifest."""
+        return self._dpus.describe()
+
+    def close(self) -> None:
+        """Give the DPUs back."""
+        self._dpus.close()
