@@ -164,8 +164,8 @@ _PRIM = HardwareProfile(
     serial_from_dpu=0.12,
     source=(
         "PrIM (arXiv 2105.03814): clock, DMA, bandwidths of one rank. The server has 40 ranks; four of its "
-        "2,560 DPUs were faulty, the simulator has them all. Latencies and the growth over ranks are fitted to "
-        "PrIM's and uPIMulator's rows and weakly known (factor 2-3 at many ranks), extrapolated beyond 8."
+        "2,560 DPUs were faulty, the simulator has them all. Latencies and the growth over ranks are fitted "
+        "to PrIM's and uPIMulator's rows, weakly known (factor 2-3 at many ranks), extrapolated beyond 8."
     ),
 )
 
@@ -176,15 +176,15 @@ _UPIMULATOR = HardwareProfile(
     ranks=40,
     to_dpu=BandwidthCurve(((1, 0.58), (4, 1.80), (16, 3.06), (64, 5.21))),
     from_dpu=BandwidthCurve(((1, 0.11), (4, 0.40), (16, 0.75), (64, 1.69))),
-    # Not in the rows: the parallel points times PrIM's ratio of broadcast to parallel, (16.88 / 6.68)**(log n /
-    # log 64), and no more than one DPU's rate per DPU.
+    # Not in the rows: the parallel points times PrIM's ratio of broadcast to parallel,
+    # (16.88 / 6.68)**(log n / log 64), and no more than one DPU's rate per DPU.
     broadcast=BandwidthCurve(((1, 0.58), (4, 2.32), (16, 5.67), (64, 13.16))),
     serial_to_dpu=0.58,
     serial_from_dpu=0.11,
     source=(
         "Bandwidths fitted to the hardware rows published with uPIMulator (1, 4, 16, 64 DPUs; 16 tasklets). "
-        "The rows stop at one rank: the number of ranks, the growth over ranks and broadcast are assumed as in "
-        "PrIM."
+        "The rows stop at one rank: the number of ranks, the growth over ranks and broadcast are assumed as "
+        "in PrIM."
     ),
 )
 
