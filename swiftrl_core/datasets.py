@@ -1,8 +1,8 @@
 """Logged experience: collect it, keep it on disk, convert it from and to the authors' text format.
 
-A transition is (state, action, reward, next_state, terminated). Two columns more, `truncated` and `episode`, keep
-what an episode border was: a truncated transition bootstraps, a terminated one does not, and the next state is
-always the one that was really seen, never the first state of the next episode.
+A transition is (state, action, reward, next_state, terminated). Two columns more, `truncated` and
+`episode`, keep what an episode border was: a truncated transition bootstraps, a terminated one does not,
+and the next state is always the one that was really seen, never the first state of the next episode.
 """
 
 import gzip
@@ -59,21 +59,22 @@ class Dataset:
     terminated : (n,) bool
         The environment ended the episode here: no bootstrap.
     truncated : (n,) bool
-        The step limit ended the episode here, without termination: bootstrap. Gymnasium sets both flags when an
-        episode terminates on its very last step; here that is a termination alone.
+        The step limit ended the episode here, without termination: bootstrap. Gymnasium sets both flags
+        when an episode terminates on its very last step; here that is a termination alone.
     episode : (n,) int32
         Number of the episode, from 0.
     n_states, n_actions : int
         Sizes of the Q-table.
     metadata : dict
         JSON values: ``environment``, ``env_id``, ``kwargs``, ``gymnasium_version``, ``step_limit``,
-        ``reward_range``, ``terminal_states``, ``policy``, ``seed``, ``source``; empty for data of unknown origin.
+        ``reward_range``, ``terminal_states``, ``policy``, ``seed``, ``source``; empty for data of unknown
+        origin.
 
     Raises
     ------
     SwiftRLError
-        If a column has the wrong type or length, a value is out of range (the sentence names the first such row,
-        counted from 0), or a terminal state of the environment occurs as `state`.
+        If a column has the wrong type or length, a value is out of range (the sentence names the first such
+        row, counted from 0), or a terminal state of the environment occurs as `state`.
     """
 
     state: np.ndarray
@@ -99,6 +100,11 @@ class Dataset:
         return len(self.state)
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The columns by name, in the order of `COLUMNS`."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    @property
     def reward_range(self) -> tuple[float, float]:
         """Lowest and highest reward: the environment's where it is known, else those of the data."""
         known = self.metadata.get("reward_range")
@@ -107,7 +113,7 @@ class Dataset:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the columns' bytes, in hexadecimal, names and types included; little-endian everywhere."""
+        """SHA-256 of the columns' names, types and little-endian bytes, in hexadecimal."""
         digest = hashlib.sha256()
         for name, dtype in COLUMNS.items():
             little = np.dtype(dtype).newbyteorder("<")
@@ -125,21 +131,21 @@ class Dataset:
         """
         if not 0 <= start < stop <= len(self):
             raise SwiftRLError(f"rows {start} to {stop} do not exist; the data set has rows 0 to {len(self)}")
-        columns = {name: getattr(self, name)[start:stop] for name in COLUMNS}
+        columns = {name: column[start:stop] for name, column in self.columns.items()}
         return Dataset(**columns, n_states=self.n_states, n_actions=self.n_actions, metadata=self.metadata)
 
 
 def collect(environment: str | Environment, transitions: int, seed: int) -> Dataset:
     """Log a uniform random policy, as if the Gymnasium environment had been stepped and reset in a loop.
 
-    The sampler walks through ``P`` one transition after the other, with the random numbers drawn ahead in blocks.
-    That is the very chain of the real environment. Running many episodes side by side and keeping what is done
-    when enough rows are there would prefer short episodes; one walk, cut after the last row, cannot. So the last
-    episode is usually unfinished, and then carries neither flag. A smaller data set is a prefix of a larger one
-    of the same seed.
+    The sampler walks through ``P`` one transition after the other, with the random numbers drawn ahead in
+    blocks. That is the very chain of the real environment. Running many episodes side by side and keeping
+    what is done when enough rows are there would prefer short episodes; one walk, cut after the last row,
+    cannot. So the last episode is usually unfinished, and then carries neither flag. A smaller data set is
+    a prefix of a larger one of the same seed.
 
-    Where ``P`` is not what `step` does (`Environment.inexact`), the real environment is stepped: about 15 us a
-    transition instead of 0.2 us.
+    Where ``P`` is not what `step` does (`Environment.inexact`), the real environment is stepped: about 15
+    us a transition instead of 0.2 us.
 
     Parameters
     ----------
@@ -188,7 +194,7 @@ def save(dataset: Dataset, path: str | os.PathLike) -> None:
         text = json.dumps(header, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SwiftRLError(f"cannot write {path}: the metadata is not plain JSON ({error})") from error
-    table = pa.table({name: getattr(dataset, name) for name in COLUMNS})
+    table = pa.table(dataset.columns)
     table = table.replace_schema_metadata({_METADATA_KEY: text})
     with atomic_path(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd")
@@ -202,14 +208,14 @@ def load(path: str | os.PathLike, environment: str | Environment | None = None) 
     path : path
         A file written by `save`, or another Parquet file with the columns of `COLUMNS` in any order.
     environment : str or Environment, optional
-        Where the data comes from. Needed for a file that `save` did not write. Where it is given, every row must
-        be possible in it.
+        Where the data comes from. Needed for a file that `save` did not write. Where it is given, every row
+        must be possible in it.
 
     Raises
     ------
     SwiftRLError
-        If the file is absent, unreadable, cut off or empty, has missing, extra or wrongly typed columns, does not
-        match its checksum, was logged in another environment, or holds a value out of range.
+        If the file is absent, unreadable, cut off or empty, has missing, extra or wrongly typed columns,
+        does not match its checksum, was logged in another environment, or holds a value out of range.
     """
     environment = None if environment is None else resolve(environment)
     columns, header = _read_parquet(Path(path))
@@ -222,18 +228,18 @@ def load(path: str | os.PathLike, environment: str | Environment | None = None) 
             raise SwiftRLError("no SwiftRL metadata in the file, so name the environment the data comes from")
         if environment is not None:
             _check_environment(dataset, environment)
-            _check_possible(dataset, environment, _Place("row", 0))
+            _check_possible(dataset.columns, environment, _Place("row", 0))
     except SwiftRLError as error:
         raise SwiftRLError(f"{path}: {error}") from error
     return dataset
 
 
 def read_text(path: str | os.PathLike, environment: str | Environment) -> Dataset:
-    """Read the text format of the SwiftRL authors, plain or gzip: ``state action reward next_state`` on each line.
+    """Read the text format of the SwiftRL authors, plain or gzip: lines ``state action reward next_state``.
 
-    The format has no flags, so they are inferred: a transition is terminated where its next state is a terminal
-    state of the environment, and truncated where the next line starts somewhere else without termination. A
-    truncation whose reset happens to start where the episode stopped cannot be seen.
+    The format has no flags, so they are inferred: a transition is terminated where its next state is a
+    terminal state of the environment, and truncated where the next line starts somewhere else without
+    termination. A truncation whose reset happens to start where the episode stopped cannot be seen.
 
     Parameters
     ----------
@@ -245,8 +251,8 @@ def read_text(path: str | os.PathLike, environment: str | Environment) -> Datase
     Raises
     ------
     SwiftRLError
-        Naming the line, if one is not four integers, is cut off, is out of range or impossible in the environment;
-        if the file is absent, empty or damaged.
+        Naming the line, if one is not four integers, is cut off, is out of range or impossible in the
+        environment; if the file is absent, empty or damaged.
     """
     environment = resolve(environment)
     _require_telling_states(environment)
@@ -273,8 +279,8 @@ def write_text(dataset: Dataset, path: str | os.PathLike) -> None:
     if not whole.all():
         row = int(np.argmin(whole))
         raise SwiftRLError(
-            f"cannot write {path}: row {row} has the reward {dataset.reward[row]:g} and the text format holds "
-            f"whole numbers only; use Parquet"
+            f"cannot write {path}: row {row} has the reward {dataset.reward[row]:g} and the text format "
+            f"holds whole numbers only; use Parquet"
         )
     columns = {name: getattr(dataset, name).astype(np.int64) for name in TEXT_COLUMNS}
     buffer = pa.BufferOutputStream()
@@ -308,12 +314,13 @@ def open_data(path: str | os.PathLike, environment: str | Environment | None = N
         return load(path, environment)
     if environment is None:
         raise SwiftRLError(
-            f"{path}: the text format does not say where the data comes from; name the environment, such as 'taxi'"
+            f"{path}: the text format does not say where the data comes from; name the environment, such "
+            f"as 'taxi'"
         )
     return read_text(path, environment)
 
 
-# --- sampling ---------------------------------------------------------------------------------------------------
+# --- sampling ---------------------------------------------------------------------------------------------
 
 
 def _walk(environment: Environment, transitions: int, seed: int) -> dict[str, np.ndarray]:
@@ -362,8 +369,8 @@ def _chain(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Walk through ``P`` with resets; return flat outcome indices (n,) and episode lengths (episodes,).
 
-    Lists and `bisect` rather than arrays: one step depends on the one before, and NumPy costs 20 times as much as
-    a list when it handles one number.
+    Lists and `bisect` rather than arrays: one step depends on the one before, and NumPy costs 20 times as
+    much as a list when it handles one number.
     """
     outcomes, n_actions = environment.probability.shape[2], environment.n_actions
     thresholds = environment.thresholds.tolist()
@@ -427,7 +434,7 @@ def _dataset(
     )
 
 
-# --- files ------------------------------------------------------------------------------------------------------
+# --- files ------------------------------------------------------------------------------------------------
 
 
 def _opened(path: Path) -> Any:
@@ -480,7 +487,8 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
     extra = [name for name in schema.names if name not in COLUMNS]
     if missing or extra or len(schema.names) != len(COLUMNS):
         raise SwiftRLError(
-            f"{path}: the columns are {schema.names}, expected {list(COLUMNS)}: missing {missing}, unknown {extra}"
+            f"{path}: the columns are {schema.names}, expected {list(COLUMNS)}: missing {missing}, unknown "
+            f"{extra}"
         )
     for name, dtype in COLUMNS.items():
         if schema.field(name).type != pa.from_numpy_dtype(dtype):
@@ -531,8 +539,8 @@ def _parse_lines(content: bytes) -> np.ndarray:
     lines = content.decode("latin-1").split("\n")
     if lines.pop():
         raise SwiftRLError(
-            f"line {len(lines) + 1}: the last line has no newline, so the file seems cut off; copy it again, or add "
-            f"the newline if it is whole"
+            f"line {len(lines) + 1}: the last line has no newline, so the file seems cut off; copy it "
+            f"again, or add the newline if it is whole"
         )
     rows = np.empty((len(lines), 4), np.int64)
     for number, line in enumerate(lines, 1):
@@ -576,12 +584,12 @@ def _require_telling_states(environment: Environment) -> None:
     passing = ends_in[~environment.terminal[ends_in]]
     if len(passing):
         raise SwiftRLError(
-            f"{environment.env_id} can terminate in state {passing[0]} and also pass through it, so text without "
-            f"flags does not say where episodes end; use Parquet"
+            f"{environment.env_id} can terminate in state {passing[0]} and also pass through it, so text "
+            f"without flags does not say where episodes end; use Parquet"
         )
 
 
-# --- checks -----------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -669,12 +677,11 @@ def _check_environment(dataset: Dataset, environment: Environment) -> None:
         )
 
 
-def _check_possible(data: Dataset | dict[str, np.ndarray], environment: Environment, place: _Place) -> None:
+def _check_possible(columns: dict[str, np.ndarray], environment: Environment, place: _Place) -> None:
     """Check that the environment can produce every transition, flag included, where ``P`` can tell."""
-    get = data.get if isinstance(data, dict) else lambda name: getattr(data, name)
-    state, action, reward, next_state, terminated = map(get, (*TEXT_COLUMNS, "terminated"))
+    state, action, reward, next_state, terminated = (columns[name] for name in (*TEXT_COLUMNS, "terminated"))
     for name, size in _sizes(environment).items():
-        _check_range(name, get(name), size, place)
+        _check_range(name, columns[name], size, place)
     _check_terminal(environment.terminal, state, place)
     if environment.inexact:
         return
@@ -695,7 +702,8 @@ def _check_possible(data: Dataset | dict[str, np.ndarray], environment: Environm
     _first(
         ~possible,
         place,
-        f"{environment.env_id} cannot go from state {{}} by action {{}} with reward {{}} to state {{}} (terminated: "
+        f"{environment.env_id} cannot go from state {{}} by action {{}} with reward {{}} to state {{}} "
+        f"(terminated: "
         f"{{}}); name the environment and arguments the data comes from",
         state,
         action,

@@ -1,8 +1,8 @@
-"""Tabular environments as arrays: what a sampler and an exact evaluation need to know of a Gymnasium environment.
+"""Tabular environments as arrays: all that sampling and exact evaluation need of a Gymnasium environment.
 
 Gymnasium's toy-text environments publish their dynamics as ``P[s][a] = [(probability, next state, reward,
-terminated), ...]``. Reading that table once, into padded arrays, lets the rest of the package collect a million
-transitions in a fraction of a second and compute returns exactly instead of estimating them.
+terminated), ...]``. Reading that table once, into padded arrays, lets the rest of the package collect a
+million transitions in a fraction of a second and compute returns exactly instead of estimating them.
 """
 
 import difflib
@@ -156,9 +156,9 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
     Parameters
     ----------
     name : str or Environment
-        ``"frozenlake"`` (4x4, slippery), ``"frozenlake8x8"``, ``"taxi"``, ``"cliffwalking"`` in any case, or the
-        id of a registered Gymnasium environment with discrete spaces and a ``P`` table. An `Environment` is
-        returned as it is.
+        ``"frozenlake"`` (4x4, slippery), ``"frozenlake8x8"``, ``"taxi"``, ``"cliffwalking"`` in any case,
+        or the id of a registered Gymnasium environment with discrete spaces and a ``P`` table. An
+        `Environment` is returned as it is.
     **kwargs
         Passed to `gymnasium.make`; JSON values only, such as ``is_slippery=False``.
 
@@ -170,7 +170,8 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
     if isinstance(name, Environment):
         if kwargs:
             raise SwiftRLError(
-                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name instead"
+                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name "
+                f"instead"
             )
         return name
     if not isinstance(name, str):
@@ -182,8 +183,8 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
         environment = _read(env_id, kwargs, first)
         if not _same_table(first.unwrapped.P, second.unwrapped.P):
             raise SwiftRLError(
-                f"{env_id} with {kwargs} is another environment each time it is made; fix its layout, as with "
-                f"desc=[...] for FrozenLake"
+                f"{env_id} with {kwargs} is another environment each time it is made; fix its layout, as "
+                f"with desc=[...] for FrozenLake"
             )
     finally:
         first.close()
@@ -217,7 +218,7 @@ def _tabular_ids() -> list[str]:
 
 
 def _plain(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments as JSON would give them back, so that a stored data set names the same environment."""
+    """Return the arguments as JSON gives them back, so that stored data names the same environment."""
     try:
         return json.loads(json.dumps(kwargs, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -273,8 +274,8 @@ def _read(env_id: str, kwargs: dict[str, Any], env: gymnasium.Env) -> Environmen
 def _size(env_id: str, kind: str, space: gymnasium.Space) -> int:
     if not isinstance(space, Discrete) or space.start != 0:
         raise SwiftRLError(
-            f"{env_id} has the {kind} space {space}, but a Q-table needs Discrete(n) that starts at 0; choose one "
-            f"of {', '.join(SHORT_NAMES)}"
+            f"{env_id} has the {kind} space {space}, but a Q-table needs Discrete(n) that starts at 0; "
+            f"choose one of {', '.join(SHORT_NAMES)}"
         )
     return int(space.n)
 
@@ -315,8 +316,8 @@ def _outcomes(env_id: str, table: Any, state: int, action: int) -> dict[tuple[in
 def _start_distribution(env_id: str, env: gymnasium.Env, n_states: int) -> np.ndarray:
     """Return the published start distribution, else a fixed start state if every probe agrees on one.
 
-    A start state of probability p escapes `START_PROBES` resets with probability (1 - p) ** 1000: below 1e-4 for
-    p of 1 %.
+    A start state of probability p escapes `START_PROBES` resets with probability (1 - p) ** 1000: below
+    1e-4 for p of 1 %.
     """
     published = getattr(env.unwrapped, "initial_state_distrib", None)
     if published is not None:
@@ -382,7 +383,8 @@ def _check_shapes(environment: Environment) -> None:
         array = getattr(environment, field)
         if array.shape != expected or array.dtype != dtype:
             raise SwiftRLError(
-                f"{environment.env_id}: {field} is {array.dtype} {array.shape}, expected {dtype.__name__} {expected}"
+                f"{environment.env_id}: {field} is {array.dtype} {array.shape}, expected {dtype.__name__} "
+                f"{expected}"
             )
 
 
@@ -404,7 +406,8 @@ def _check_dynamics(environment: Environment) -> None:
         raise SwiftRLError(f"{environment.env_id}: a probability is negative, expected 0 to 1")
     if environment.next_state.min() < 0 or environment.next_state.max() >= environment.n_states:
         raise SwiftRLError(
-            f"{environment.env_id}: a next state lies outside 0..{environment.n_states - 1}, the observation space"
+            f"{environment.env_id}: a next state lies outside 0..{environment.n_states - 1}, the "
+            f"observation space"
         )
     if not np.isfinite(environment.reward).all():
         raise SwiftRLError(f"{environment.env_id}: a reward is not a finite number")
