@@ -1,0 +1,63 @@
+# Needs make and Python >= 3.11, nothing else. `make` lists the targets; `make run PYTHON=python3.13` picks a Python.
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_FLAGS ?= -n auto
+
+# An activated environment must not be mistaken for ours: only $(BIN) is used.
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+C_SOURCES = $(shell find dpu_src swiftrl_core tests -name '*.c' -o -name '*.h' -o -name '*.cu')
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
+STRIP := nbstripout --keep-id --extra-keys "metadata.papermill cell.metadata.papermill"
+QUICKSTART := results/01_quickstart
+
+.DELETE_ON_ERROR:
+.PHONY: help run test test-slow lint format lab bench clean
+
+help: ## this list
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: $(VENV)/.installed ## run the quick start: FrozenLake learned on 64 simulated DPUs
+	@mkdir -p $(QUICKSTART)
+	$(BIN)/python -m papermill notebooks/01_quickstart.ipynb $(QUICKSTART)/01_quickstart.ipynb
+	@echo "Figures:" && ls $(QUICKSTART)/*.png
+	@echo "Executed notebook: $(QUICKSTART)/01_quickstart.ipynb"
+
+test: lint ## check the style and run the tests
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-slow: $(VENV)/.installed-dev ## run the slow tests that `make test` leaves out
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "slow and not gpu and not hardware and not browser"
+
+lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
+
+format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style that lint checks
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(C_SOURCES)
+	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) $(NOTEBOOKS))
+
+lab: $(VENV)/.installed ## open JupyterLab on the notebooks
+	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+bench: $(VENV)/.installed ## measure the speed of the simulator here
+	$(BIN)/swiftrl bench
+
+clean: ## remove what make and the tools made; results stay
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache
+	find dpu_src swiftrl_core tests notebooks -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamps are written last, so an installation that was cut off is done again.
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "swiftrl needs Python >= 3.11, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=/path/to/a/newer/python3")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP_INSTALL) -e '.[dev]'
+	@touch $@
