@@ -51,7 +51,9 @@ def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
     """
     rows = len(dataset)
     if not 1 <= cores <= rows:
-        raise SwiftRLError(f"{cores} cores for {rows:,} transitions: use from 1 to {rows:,} cores, one transition or more each")
+        raise SwiftRLError(
+            f"{cores} cores for {rows:,} transitions: use from 1 to {rows:,} cores, one transition or more each"
+        )
     short, longer = divmod(rows, cores)
     starts = np.zeros(cores + 1, np.int64)
     np.cumsum(np.where(np.arange(cores) < longer, short + 1, short), out=starts[1:])

@@ -39,7 +39,9 @@ def doctor(options: argparse.Namespace) -> None:
     hardware = hardware_reason()
     runs_on = "the DPU simulator" if hardware else "UPMEM hardware"
     report = {
-        "backends": {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()},
+        "backends": {
+            name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()
+        },
         "pim_runs_on": runs_on,
         "hardware": {"available": hardware is None, "reason": hardware},
     }
@@ -83,7 +85,14 @@ def train_command(options: argparse.Namespace) -> None:
     schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
     extra = {} if options.tasklets is None else {"tasklets": options.tasklets}
     with tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar:
-        result = train(dataset, learner, schedule, options.backend, progress=bar.update, **extra)
+        result = train(
+            dataset,
+            learner,
+            schedule,
+            options.backend,
+            on_round=lambda episodes, _: bar.update(episodes),
+            **extra,
+        )
     manifest = results.write_run(directory, dataset, learner, schedule, options.backend, result)
     _report(manifest, options.json, _training_lines(directory, result))
 
@@ -116,12 +125,16 @@ def evaluate(options: argparse.Namespace) -> None:
 def _refuse_misfits(options: argparse.Namespace) -> None:
     """Raise where an option was given that another one makes meaningless."""
     if options.epsilon is not None and options.algorithm != Algorithm.SARSA:
-        raise SwiftRLError(f"--epsilon does not apply to {options.algorithm}: drop it, or use --algorithm sarsa")
+        raise SwiftRLError(
+            f"--epsilon does not apply to {options.algorithm}: drop it, or use --algorithm sarsa"
+        )
     if options.tasklets is not None and options.backend != "pim":
-        raise SwiftRLError(f"--tasklets does not apply to --backend {options.backend}: drop it, or use --backend pim")
+        raise SwiftRLError(
+            f"--tasklets does not apply to --backend {options.backend}: drop it, or use --backend pim"
+        )
     if options.tau is not None and options.tau > options.episodes:
         raise SwiftRLError(
-            f"--tau {options.tau} is more than --episodes {options.episodes}: a round cannot be longer than the training"
+            f"--tau {options.tau} is more than --episodes {options.episodes}: a round has at most all episodes"
         )
 
 
@@ -129,7 +142,9 @@ def _read_table(path: str) -> np.ndarray:
     try:
         return np.load(path)
     except (OSError, ValueError, EOFError) as error:
-        raise SwiftRLError(f"{path} is not a readable .npy table ({error}): name the q_table.npy of a run") from error
+        raise SwiftRLError(
+            f"{path} is not a readable .npy table ({error}): name the q_table.npy of a run"
+        ) from error
 
 
 def _training_lines(directory: Path, result) -> list[str]:
@@ -170,7 +185,9 @@ def _add_small_commands(commands) -> None:
     sub.add_argument("--json", action="store_true")
 
     sub = _command(commands, "collect", collect)
-    sub.add_argument("--env", required=True, help="frozenlake, frozenlake8x8, taxi, cliffwalking or a Gymnasium id")
+    sub.add_argument(
+        "--env", required=True, help="frozenlake, frozenlake8x8, taxi, cliffwalking or a Gymnasium id"
+    )
     sub.add_argument("--transitions", type=int, required=True)
     sub.add_argument("--seed", type=int, default=0)
     sub.add_argument("--out", required=True, metavar="F.parquet")
@@ -184,7 +201,9 @@ def _add_small_commands(commands) -> None:
     sub.add_argument("--env", required=True)
     sub.add_argument("--q-table", required=True, metavar="F.npy")
     sub.add_argument("--gamma", type=float, default=0.95, help="discount of the optimum to compare with")
-    sub.add_argument("--ties", choices=("lowest", "mean"), default="lowest", help="greedy choice among equal actions")
+    sub.add_argument(
+        "--ties", choices=("lowest", "mean"), default="lowest", help="greedy choice among equal actions"
+    )
     sub.add_argument("--episodes", type=int, default=1000)
     sub.add_argument("--seed", type=int, default=0)
     sub.add_argument("--json", action="store_true")

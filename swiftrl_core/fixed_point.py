@@ -110,7 +110,9 @@ def binary_coefficients(alpha: float, gamma: float, rewards: tuple[float, float]
     for gamma_bits in range(MOST_BITS, FEWEST_BITS - 1, -1):
         complement = round((1 - gamma) * 2**gamma_bits)
         if complement == 0:
-            raise _not_representable("INT32_POW2", alpha, gamma, f"at least 2^-{gamma_bits + 1} away from 0 and 1")
+            raise _not_representable(
+                "INT32_POW2", alpha, gamma, f"at least 2^-{gamma_bits + 1} away from 0 and 1"
+            )
         discount = 1 - Fraction(complement, 2**gamma_bits)
         low, high = _range(scale, rewards, discount)
         if complement * max(high, -low) + 2 ** (gamma_bits - 1) <= INT32_MAX:
@@ -122,7 +124,9 @@ def binary_coefficients(alpha: float, gamma: float, rewards: tuple[float, float]
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
     step = round(alpha * 2**alpha_bits)
     if step == 0:
-        raise _not_representable("INT32_POW2", alpha, gamma, f"at least 2^-{alpha_bits + 1} away from 0 and 1")
+        raise _not_representable(
+            "INT32_POW2", alpha, gamma, f"at least 2^-{alpha_bits + 1} away from 0 and 1"
+        )
     return Coefficients(
         scale,
         alpha=step,

@@ -83,7 +83,9 @@ class Learner:
             )
         if self.number_format != NumberFormat.FP32:
             if self.gamma == 1:
-                raise SwiftRLError(f"gamma is 1, which {self.number_format} cannot bound: use gamma below 1, or FP32")
+                raise SwiftRLError(
+                    f"gamma is 1, which {self.number_format} cannot bound: use gamma below 1, or FP32"
+                )
             _ = self.coefficients
 
     @property

@@ -45,7 +45,12 @@ def prepare_directory(directory: str | os.PathLike) -> Path:
 
 
 def write_run(
-    directory: str | os.PathLike, dataset: Dataset, learner: Learner, schedule: Schedule, backend: str, result: TrainingResult
+    directory: str | os.PathLike,
+    dataset: Dataset,
+    learner: Learner,
+    schedule: Schedule,
+    backend: str,
+    result: TrainingResult,
 ) -> dict:
     """Write `q_table.npy` (float32 values), `q_table_raw.npy` (the format's own bits) and `manifest.json`.
 
@@ -86,7 +91,11 @@ def describe_run(
         "updates": result.updates,
         "rounds": result.rounds,
         "machine": result.machine,
-        "host": {"system": platform.platform(), "processor": platform.machine(), "python": platform.python_version()},
+        "host": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "python": platform.python_version(),
+        },
         "versions": _versions(),
         "git_commit": _git_commit(),
     }
@@ -94,7 +103,9 @@ def describe_run(
 
 def _versions() -> dict[str, str]:
     packages = ("numpy", "gymnasium", "ziglang")
-    return {"swiftrl": swiftrl_core.__version__} | {name: importlib.metadata.version(name) for name in packages}
+    return {"swiftrl": swiftrl_core.__version__} | {
+        name: importlib.metadata.version(name) for name in packages
+    }
 
 
 def _git_commit() -> str | None:

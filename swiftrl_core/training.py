@@ -118,7 +118,7 @@ def train(
     schedule: Schedule,
     backend: str = "pim",
     *,
-    progress: Callable[[int], None] | None = None,
+    on_round: Callable[[int, np.ndarray], None] | None = None,
     **options,
 ) -> TrainingResult:
     """Learn a Q-table from a data set.
@@ -130,8 +130,9 @@ def train(
     schedule : Schedule
     backend : str
         `pim` (hardware where there is some, else the simulator) or `cpu`.
-    progress : callable, optional
-        Called with the number of episodes just made, once a round.
+    on_round : callable, optional
+        Called after each round with the number of episodes it made and the averaged table (states, actions) as
+        float32 values.
     **options
         Passed to the backend.
 
@@ -143,12 +144,17 @@ def train(
     chunks = split(dataset, learner, schedule.cores)
     problem = Problem(learner, dataset.n_states, dataset.n_actions, schedule.seed)
     machine = open_backend(backend, problem, schedule.cores, **options)
+    shape = (dataset.n_states, dataset.n_actions)
+
+    def report(episodes: int, table: np.ndarray) -> None:
+        if on_round:
+            on_round(episodes, learner.to_values(table).reshape(shape))
+
     try:
-        table, breakdown = _run_rounds(machine, problem, chunks, schedule.rounds, progress or (lambda episodes: None))
+        table, breakdown = _run_rounds(machine, problem, chunks, schedule.rounds, report)
         described = machine.describe()
     finally:
         machine.close()
-    shape = (dataset.n_states, dataset.n_actions)
     return TrainingResult(
         q_raw=table.reshape(shape),
         q_table=learner.to_values(table).reshape(shape),
@@ -160,7 +166,11 @@ def train(
 
 
 def _run_rounds(
-    machine: Backend, problem: Problem, chunks: Chunks, rounds: list[int], progress: Callable[[int], None]
+    machine: Backend,
+    problem: Problem,
+    chunks: Chunks,
+    rounds: list[int],
+    report: Callable[[int, np.ndarray], None],
 ) -> tuple[np.ndarray, Breakdown]:
     """Return the final table (entries,) and the times; a round's ends count as the paper counts them."""
     table = np.zeros(problem.entries, problem.learner.dtype)
@@ -177,5 +187,5 @@ def _run_rounds(
         synchronisation += (0.0 if first else done.down_s) + (0.0 if last else done.up_s + spent)
         kernel += done.kernel_s
         averaging += spent
-        progress(episodes)
+        report(episodes, table)
     return table, Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)

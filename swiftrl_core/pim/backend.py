@@ -36,7 +36,9 @@ def open_backend(problem: Problem, cores: int, *, tasklets: int = 1) -> "PimBack
         If another number of tasklets is asked for, the table does not fit, or there are not enough DPUs.
     """
     if tasklets != 1:
-        raise SwiftRLError(f"tasklets is {tasklets}: the learner kernel learns with 1 tasklet a DPU; use --tasklets 1")
+        raise SwiftRLError(
+            f"tasklets is {tasklets}: the learner kernel learns with 1 tasklet a DPU; use --tasklets 1"
+        )
     binary = compile_learner(problem, for_hardware=hardware_reason() is None)
     return PimBackend(problem, open_dpu_set(cores, binary))
 
@@ -61,9 +63,12 @@ class PimBackend:
         longest = int(chunks.lengths.max()) * chunks.records.itemsize
         if longest + self._table_bytes > MRAM_BYTES:
             raise SwiftRLError(
-                f"a chunk of {longest:,} bytes and a table do not fit a DPU's MRAM of {MRAM_BYTES:,} bytes: use more DPUs"
+                f"a chunk of {longest:,} bytes and a table do not fit a DPU's MRAM of {MRAM_BYTES:,} bytes: "
+                "use more DPUs"
             )
-        args = self._problem.learner.arguments(chunks.lengths, random_states(self._problem.seed, chunks.cores))
+        args = self._problem.learner.arguments(
+            chunks.lengths, random_states(self._problem.seed, chunks.cores)
+        )
         with self._dpus.stopwatch() as watch:
             self._dpus.scatter(TRANSITIONS, [chunks.chunk(core) for core in range(chunks.cores)])
             self._dpus.scatter("args", list(args))
@@ -85,7 +90,10 @@ class PimBackend:
 
     def describe(self) -> dict:
         """Return the hardware or the simulator's profile and model version, for the manifest."""
-        return self._dpus.describe()
+        described = self._dpus.describe()
+        on_hardware = self.evidence == Evidence.MEASURED
+        name = "UPMEM hardware" if on_hardware else f"DPU simulator, hardware profile {described['hardware']}"
+        return {"name": name, **described}
 
     def close(self) -> None:
         """Give the DPUs back."""

@@ -1,4 +1,4 @@
-"""Compile the kernels of `dpu_src` for a DPU: with the vendor's compiler for hardware, with our own for the simulator."""
+"""Compile the kernels of `dpu_src` for a DPU: the vendor's compiler for hardware, our own for the simulator."""
 
 import shutil
 import subprocess
@@ -52,8 +52,8 @@ def _check_table_fits(problem: Problem) -> None:
     needed, room = 4 * problem.entries, largest_table_bytes()
     if needed > room:
         raise SwiftRLError(
-            f"a Q-table of {problem.n_states:,} states x {problem.n_actions} actions takes {needed:,} bytes, but a DPU's "
-            f"WRAM has room for {room:,}: use a smaller environment, or --backend cpu"
+            f"a Q-table of {problem.n_states:,} states x {problem.n_actions} actions takes {needed:,} bytes, but a "
+            f"DPU's WRAM has room for {room:,}: use a smaller environment, or --backend cpu"
         )
 
 
@@ -67,4 +67,6 @@ def _compile_with_sdk(source: Path, defines: dict[str, int]) -> Path:
     switches = [f"-D{name}={value}" for name, value in sorted((defines | {"NR_TASKLETS": 1}).items())]
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     inputs = [source, *sorted(KERNEL_DIRECTORY.glob("*.h"))]
-    return toolchain.build([compiler, "-O2", *switches, str(source)], inputs, f"{source.stem}.dpu", version=version)
+    return toolchain.build(
+        [compiler, "-O2", *switches, str(source)], inputs, f"{source.stem}.dpu", version=version
+    )
