@@ -11,6 +11,7 @@ named where it stands. Sources, in short:
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal
 
@@ -44,13 +45,13 @@ class BandwidthCurve:
     def __post_init__(self) -> None:
         counts = [count for count, _ in self.points]
         rates = [rate for _, rate in self.points]
-        if not counts or counts[0] != 1 or any(b <= a for a, b in zip(counts, counts[1:], strict=False)):
+        if not counts or counts[0] != 1 or any(b <= a for a, b in pairwise(counts)):
             raise SwiftRLError(
                 f"bandwidth points {self.points} must have ascending DPU counts that start at 1"
             )
         if min(rates) <= 0:
             raise SwiftRLError(f"bandwidth points {self.points} must have positive bandwidths in GB/s")
-        for (n0, r0), (n1, r1) in zip(self.points, self.points[1:], strict=False):
+        for (n0, r0), (n1, r1) in pairwise(self.points):
             if not r0 <= r1 <= r0 * n1 / n0:
                 raise SwiftRLError(
                     f"bandwidth may neither fall nor grow faster than the DPUs from {n0} to {n1} DPUs; "

@@ -1,0 +1,1 @@
+"""Training on DPUs: the kernels, the binding to hardware or simulator, the backend."""
