@@ -487,8 +487,7 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
     extra = [name for name in schema.names if name not in COLUMNS]
     if missing or extra or len(schema.names) != len(COLUMNS):
         raise SwiftRLError(
-            f"{path}: the columns are {schema.names}, expected {list(COLUMNS)}: missing {missing}, unknown "
-            f"{extra}"
+            f"{path}: the columns are {schema.names}, expected {list(COLUMNS)}: missing {missing}, unknown {extra}"
         )
     for name, dtype in COLUMNS.items():
         if schema.field(name).type != pa.from_numpy_dtype(dtype):
@@ -702,9 +701,8 @@ def _check_possible(columns: dict[str, np.ndarray], environment: Environment, pl
     _first(
         ~possible,
         place,
-        f"{environment.env_id} cannot go from state {{}} by action {{}} with reward {{}} to state {{}} "
-        f"(terminated: "
-        f"{{}}); name the environment and arguments the data comes from",
+        f"{environment.env_id} cannot go from state {{}} by action {{}} with reward {{}} to state {{}}, "
+        "terminated {}; name the environment and arguments the data comes from",
         state,
         action,
         reward,

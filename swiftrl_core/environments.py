@@ -282,7 +282,7 @@ def _size(env_id: str, kind: str, space: gymnasium.Space) -> int:
 
 def _arrays(env_id: str, table: Any, n_states: int, n_actions: int) -> tuple[np.ndarray, ...]:
     """Turn ``P`` into padded arrays; equal outcomes are summed, impossible ones dropped."""
-    outcomes = [[_outcomes(env_id, table, s, a) for a in range(n_actions)] for s in range(n_states)]
+    outcomes = [[_outcomes(env_id, table, n_states, s, a) for a in range(n_actions)] for s in range(n_states)]
     width = max(len(merged) for row in outcomes for merged in row)
     shape = (n_states, n_actions, width)
     probability, reward = np.zeros(shape), np.zeros(shape)
@@ -295,12 +295,19 @@ def _arrays(env_id: str, table: Any, n_states: int, n_actions: int) -> tuple[np.
     return probability, next_state, reward, terminated
 
 
-def _outcomes(env_id: str, table: Any, state: int, action: int) -> dict[tuple[int, float, bool], float]:
+def _outcomes(
+    env_id: str, table: Any, n_states: int, state: int, action: int
+) -> dict[tuple[int, float, bool], float]:
     """Return {(next state, reward, terminated): probability} of one pair, in the order of ``P``."""
     merged: dict[tuple[int, float, bool], float] = {}
     try:
         for chance, following, reward, terminated in table[state][action]:
             key = (int(following), float(reward), bool(terminated))
+            if not 0 <= key[0] < n_states:
+                raise SwiftRLError(
+                    f"P of {env_id} leads from state {state} by action {action} to state {following}, outside "
+                    f"0..{n_states - 1}, the observation space"
+                )
             if chance != 0:
                 merged[key] = merged.get(key, 0.0) + float(chance)
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -321,7 +328,12 @@ def _start_distribution(env_id: str, env: gymnasium.Env, n_states: int) -> np.nd
     """
     published = getattr(env.unwrapped, "initial_state_distrib", None)
     if published is not None:
-        return np.array(published, np.float64)
+        start = np.array(published, np.float64)
+        if start.shape != (n_states,):
+            raise SwiftRLError(
+                f"{env_id}: initial_state_distrib has shape {start.shape}, expected ({n_states},)"
+            )
+        return start
     seen = {int(env.unwrapped.reset(seed=seed)[0]) for seed in range(START_PROBES)}
     if len(seen) > 1:
         raise SwiftRLError(
