@@ -80,7 +80,7 @@ def describe_run(
     return {
         "schema_version": SCHEMA_VERSION,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "dataset": {"transitions": len(dataset), **dataset.metadata},
+        "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
         "learner": asdict(learner),
         "schedule": asdict(schedule),
         "backend": backend,

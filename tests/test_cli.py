@@ -1,0 +1,199 @@
+"""The command line: what it writes, what it says, and how it refuses."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swiftrl_core import datasets
+from swiftrl_core.cli import main
+from swiftrl_core.files import sha256_file
+from swiftrl_core.pim import kernels
+
+FAULTING_KERNEL = """
+#include <defs.h>
+#include <mram.h>
+#include <stdint.h>
+#include "layout.h"
+__host struct learner_args args;
+__mram_noinit value_t q_table[N_STATES * N_ACTIONS];
+int main(void) { args.transitions = args.transitions / (args.episodes - 1); return 0; }
+"""
+
+
+@pytest.fixture
+def lake(tmp_path):
+    path = tmp_path / "lake.parquet"
+    assert main(["collect", "--env", "frozenlake", "--transitions", "3000", "--seed", "4", "--out", str(path)]) == 0
+    return path
+
+
+def train_arguments(data, out, *more):
+    return ["train", "--data", str(data), "--dpus", "4", "--episodes", "3", "--out", str(out), *more]
+
+
+@pytest.mark.parametrize("backend", ["pim", "cpu"])
+def test_from_collecting_to_evaluating(tmp_path, lake, capsys, backend):
+    out = tmp_path / "run"
+    assert main(train_arguments(lake, out, "--backend", backend, "--number-format", "INT32", "--json")) == 0
+    manifest = json.loads(capsys.readouterr().out.split("\n", 1)[1])
+    assert manifest == json.loads((out / "manifest.json").read_text())
+    assert manifest["evidence"] == {"pim": "simulated", "cpu": "measured"}[backend]
+    assert manifest["updates"] == 9000
+    q, raw = np.load(out / "q_table.npy"), np.load(out / "q_table_raw.npy")
+    assert (q.shape, q.dtype, raw.shape, raw.dtype) == ((16, 4), np.float32, (16, 4), np.int32)
+    np.testing.assert_allclose(q, raw / 10_000, rtol=1e-6)
+    assert manifest["files"] == {name: sha256_file(out / name) for name in ("q_table.npy", "q_table_raw.npy")}
+    parts = manifest["seconds"]
+    assert parts["total"] == pytest.approx(
+        parts["cpu_to_pim"] + parts["pim_kernel"] + parts["inter_pim_core"] + parts["pim_to_cpu"]
+    )
+
+    table = str(out / "q_table.npy")
+    assert main(["evaluate", "--env", "frozenlake", "--q-table", table, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert 0 <= report["exact_return"] <= report["optimum"] == pytest.approx(0.72977, abs=1e-5)
+    assert abs(report["monte_carlo_return"] - report["exact_return"]) < 5 * report["monte_carlo_standard_error"] + 0.01
+
+
+def test_the_same_command_writes_the_same_table(tmp_path, lake):
+    for out in ("one", "two"):
+        assert main(train_arguments(lake, tmp_path / out, "--sampling", "RAN", "--seed", "7")) == 0
+    assert sha256_file(tmp_path / "one" / "q_table_raw.npy") == sha256_file(tmp_path / "two" / "q_table_raw.npy")
+
+
+def test_convert_goes_there_and_back(tmp_path, shared_data):
+    text, there, back = shared_data / "Taxi_trajectories_10k.txt", tmp_path / "t.parquet", tmp_path / "t.txt"
+    assert main(["convert", str(text), str(there), "--env", "taxi"]) == 0
+    assert main(["convert", str(there), str(back), "--env", "taxi"]) == 0
+    np.testing.assert_array_equal(np.loadtxt(text, dtype=int), np.loadtxt(back, dtype=int))
+    assert datasets.load(there).terminated.sum() == 3
+
+
+def test_doctor_says_what_is_here(capsys):
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["backends"]["pim"]["available"]
+    assert report["backends"]["cpu"] == {"available": True, "reason": None}
+    assert report["hardware"]["available"] or report["hardware"]["reason"]
+    assert main(["doctor"]) == 0
+    assert "pim runs on" in capsys.readouterr().out
+
+
+def write_parquet_with(path, lake, **columns):
+    frame = pd.read_parquet(lake).assign(**columns)
+    frame.to_parquet(path)
+
+
+BAD_DATA = {
+    "absent": (lambda path, lake: None, "bad"),
+    "empty": (lambda path, lake: path.write_bytes(b""), "empty"),
+    "not numbers": (lambda path, lake: path.write_text("0 2 0 1\n1 one 0 0\n"), "line 2"),
+    "a field short": (lambda path, lake: path.write_text("0 2 0 1\n1 1 0\n"), "line 2"),
+    "half a Parquet file": (lambda path, lake: path.write_bytes(lake.read_bytes()[:500]), "bad"),
+    "a state too large": (lambda path, lake: path.write_text("0 2 0 1\n16 1 0 0\n"), "16"),
+    "an action too large": (lambda path, lake: path.write_text("0 4 0 1\n"), "4"),
+    "a negative state": (lambda path, lake: path.write_text("-1 2 0 1\n"), "-1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+@pytest.mark.parametrize("command", ["train", "convert"])
+def test_bad_data_is_refused_and_nothing_written(tmp_path, lake, capsys, name, command):
+    make, needle = BAD_DATA[name]
+    bad = tmp_path / ("bad.parquet" if "Parquet" in name else "bad.txt")
+    make(bad, lake)
+    out = tmp_path / "out"
+    if command == "train":
+        arguments = train_arguments(bad, out, "--env", "frozenlake")
+    else:
+        arguments = ["convert", str(bad), str(out / "data.parquet"), "--env", "frozenlake"]
+    refused(arguments, capsys, needle)
+    assert not list(out.glob("*"))
+
+
+def test_rewards_that_are_no_numbers_are_refused(tmp_path, lake, capsys):
+    bad = tmp_path / "bad.parquet"
+    write_parquet_with(bad, lake, reward=np.full(3000, np.nan, np.float32))
+    refused(train_arguments(bad, tmp_path / "out", "--env", "frozenlake"), capsys, "reward")
+
+
+@pytest.mark.parametrize(
+    ("more", "needle"),
+    [
+        (["--dpus", "3001"], "3001 cores for 3,000 transitions"),
+        (["--dpus", "0"], "cores is 0"),
+        (["--tasklets", "16"], "tasklets is 16"),
+        (["--tasklets", "1", "--backend", "cpu"], "--tasklets does not apply to --backend cpu"),
+        (["--epsilon", "0.2"], "--epsilon does not apply to q_learning"),
+        (["--tau", "4"], "--tau 4 is more than --episodes 3"),
+        (["--alpha", "2"], "alpha is 2.0"),
+        (["--number-format", "INT32", "--gamma", "1"], "gamma is 1"),
+        (["--env", "taxi"], "taxi"),
+        (["--env", "frozenlak"], "frozenlak"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path, lake, capsys, more, needle):
+    refused(train_arguments(lake, tmp_path / "out", *more), capsys, needle)
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_kernel_that_faults_is_reported_and_leaves_no_result(tmp_path, lake, capsys, monkeypatch):
+    source = tmp_path / "learner.c"
+    source.write_text(FAULTING_KERNEL)
+    monkeypatch.setattr(kernels, "LEARNER", source)
+    refused(train_arguments(lake, tmp_path / "out", "--episodes", "1"), capsys, "fault")
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_table_too_large_for_wram_is_refused(tmp_path, capsys):
+    path = tmp_path / "wide.parquet"
+    column = np.zeros(10, np.int32)
+    flags = np.zeros(10, bool)
+    wide = datasets.Dataset(column, column, column.astype(np.float32), column, flags, flags, column, 6_000, 5)
+    datasets.save(wide, path)
+    refused(train_arguments(path, tmp_path / "out"), capsys, "6,000 states x 5 actions takes 120,000 bytes")
+
+
+def test_a_results_folder_that_is_a_file_is_refused_before_training(tmp_path, lake, capsys):
+    (tmp_path / "out").write_text("mine")
+    refused(train_arguments(lake, tmp_path / "out"), capsys, "is a file")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, lake, capsys):
+    tmp_path.joinpath("locked").mkdir(mode=0o500)
+    refused(train_arguments(lake, tmp_path / "locked" / "out"), capsys, "cannot write")
+
+
+def test_a_table_that_does_not_fit_the_environment_is_refused(tmp_path, capsys):
+    np.save(tmp_path / "q.npy", np.zeros((3, 3), np.float32))
+    refused(["evaluate", "--env", "taxi", "--q-table", str(tmp_path / "q.npy")], capsys, "(500, 6)")
+    refused(["evaluate", "--env", "taxi", "--q-table", str(tmp_path / "none.npy")], capsys, "none.npy")
+
+
+def test_the_installed_command_exits_with_1_and_one_sentence(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "swiftrl_core.cli", "collect", "--env", "nowhere", "--transitions", "5", "--out", "x"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("swiftrl: ")
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def refused(arguments, capsys, needle):
+    capsys.readouterr()
+    assert main(arguments) == 1
+    told = capsys.readouterr().err
+    sentences = [line for line in told.splitlines() if line.startswith("swiftrl: ")]
+    assert len(sentences) == 1, told
+    assert needle in sentences[0]

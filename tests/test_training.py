@@ -1,0 +1,173 @@
+"""The round loop: what each core sees, how often, and where the time is booked."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swiftrl_core import aggregation
+from swiftrl_core.backends import Problem, open_backend
+from swiftrl_core.chunks import split
+from swiftrl_core.datasets import Dataset, collect
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import Learner
+from swiftrl_core.training import Schedule, train
+
+BACKENDS = ["cpu", "pim"]
+
+
+def one_reward_per_state(rows: int) -> Dataset:
+    """State i is visited by transition i alone, earns 1 and ends: with alpha 1/2, Q(i) = 1 - 2^-visits."""
+    index = np.arange(rows, dtype=np.int32)
+    ends = np.ones(rows, bool)
+    return Dataset(
+        state=index,
+        action=np.zeros(rows, np.int32),
+        reward=np.ones(rows, np.float32),
+        next_state=index,
+        terminated=ends,
+        truncated=~ends,
+        episode=index,
+        n_states=rows,
+        n_actions=1,
+    )
+
+
+def visits(q: np.ndarray) -> np.ndarray:
+    return np.rint(-np.log2(1 - q.ravel().astype(np.float64))).astype(int)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("sampling", ["SEQ", "STR"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 255, 256, 257, 1021])
+def test_a_pass_meets_every_transition_once(backend, sampling, rows):
+    learner = Learner(sampling=sampling, alpha=0.5)
+    learned = train(one_reward_per_state(rows), learner, Schedule(1, 2, 1), backend)
+    assert visits(learned.q_table).tolist() == [2] * rows
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_sampling_draws_with_replacement_and_goes_on_where_it_stopped(backend):
+    rows = 1000
+    data, learner = one_reward_per_state(rows), Learner(sampling="RAN", alpha=0.5)
+    once = train(data, learner, Schedule(1, 1, 1, seed=3), backend)
+    counts = visits(once.q_table)
+    assert counts.sum() == rows
+    assert abs(np.count_nonzero(counts) / rows - (1 - np.exp(-1))) < 0.05
+    many = train(data, learner, Schedule(1, 8, 1, seed=3), backend)  # 8 launches of one pass
+    assert np.count_nonzero(many.q_table) > 0.99 * rows  # the same 63 % for ever if each launch started anew
+    at_once = train(data, learner, Schedule(1, 8, 8, seed=3), backend)
+    np.testing.assert_array_equal(many.q_raw, at_once.q_raw)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cores_draw_differently(backend):
+    """Two cores with equal chunks and one generator each would learn equal tables."""
+    data = collect("frozenlake", 400, seed=2)
+    twice = Dataset(
+        **{name: np.concatenate([column, column]) for name, column in data.columns.items()}, n_states=16, n_actions=4
+    )
+    learner = Learner(sampling="RAN")
+    machine = open_backend(backend, Problem(learner, 16, 4, seed=9), 2)
+    machine.load(split(twice, learner, 2))
+    tables = machine.run_round(np.zeros(64, np.float32), 3).tables.copy()
+    machine.close()
+    assert not np.array_equal(tables[0], tables[1])
+
+
+@given(rows=st.integers(1, 500), cores=st.integers(1, 500))
+def test_chunks_are_contiguous_lose_nothing_and_the_first_are_longer(rows, cores):
+    data, learner = one_reward_per_state(rows), Learner()
+    if cores > rows:
+        with pytest.raises(SwiftRLError, match=f"{cores} cores for {rows} transitions"):
+            split(data, learner, cores)
+        return
+    chunks = split(data, learner, cores)
+    joined = np.concatenate([chunks.chunk(core) for core in range(cores)])
+    np.testing.assert_array_equal(joined, chunks.records)
+    longer = rows % cores
+    assert chunks.lengths.tolist() == [rows // cores + 1] * longer + [rows // cores] * (cores - longer)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_is_its_rounds_one_after_another(backend):
+    """`train` against the same steps written out: broadcast, learn, average."""
+    data = collect("taxi", 3_001, seed=4)
+    learner = Learner("sarsa", "RAN", "INT32", reward_range=data.reward_range)
+    schedule = Schedule(cores=5, episodes=7, tau=3, seed=8)
+    machine = open_backend(backend, Problem(learner, 500, 6, seed=8), 5)
+    machine.load(split(data, learner, 5))
+    table = np.zeros(3000, np.int32)
+    for episodes in (3, 3, 1):
+        table = aggregation.mean(machine.run_round(table, episodes).tables)
+    machine.close()
+    result = train(data, learner, schedule, backend)
+    assert schedule.rounds == [3, 3, 1]
+    assert (result.rounds, result.updates) == (3, 7 * 3_001)
+    np.testing.assert_array_equal(result.q_raw.ravel(), table)
+    np.testing.assert_allclose(result.q_table, result.q_raw / 1e4, rtol=1e-6)
+
+
+def test_the_four_parts_add_up_and_carry_their_evidence():
+    data, learner = collect("frozenlake", 2_000, seed=1), Learner()
+    simulated = train(data, learner, Schedule(8, 6, 2), "pim").breakdown
+    measured = train(data, learner, Schedule(8, 6, 2), "cpu").breakdown
+    assert (simulated.evidence, measured.evidence) == ("simulated", "measured")
+    for parts in (simulated, measured):
+        four = (parts.cpu_to_pim, parts.pim_kernel, parts.inter_pim_core, parts.pim_to_cpu)
+        assert parts.total == pytest.approx(sum(four))
+        assert 0 < parts.host_averaging <= parts.inter_pim_core + parts.pim_to_cpu
+        assert parts.pim_kernel > 0
+    assert min(four for four in asdict(simulated).values() if isinstance(four, float)) > 0
+
+
+def test_simulated_times_repeat_exactly_but_for_the_averaging_that_was_measured():
+    data, learner = collect("frozenlake", 2_000, seed=1), Learner(number_format="INT32")
+    first, again = (train(data, learner, Schedule(8, 6, 2), "pim").breakdown for _ in range(2))
+    assert (first.cpu_to_pim, first.pim_kernel) == (again.cpu_to_pim, again.pim_kernel)
+
+
+def test_on_round_sees_every_averaged_table():
+    data, seen = collect("frozenlake", 2_000, seed=1), []
+    result = train(data, Learner(), Schedule(4, 5, 2), "cpu", on_round=lambda n, q: seen.append((n, q)))
+    assert [episodes for episodes, _ in seen] == [2, 2, 1]
+    np.testing.assert_array_equal(seen[-1][1], result.q_table)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "needle"),
+    [
+        ({"cores": 0}, "cores is 0"),
+        ({"episodes": 0}, "episodes is 0"),
+        ({"tau": 1.5}, "tau is 1.5: give a whole number of at least 1"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(wrong, needle):
+    with pytest.raises(SwiftRLError, match=needle):
+        Schedule(**wrong)
+
+
+def test_rewards_outside_the_learners_range_are_refused():
+    data = collect("taxi", 100, seed=1)
+    with pytest.raises(SwiftRLError, match="outside the learner's reward_range"):
+        train(data, Learner(number_format="INT32"), Schedule(1, 1, 1), "cpu")
+
+
+def test_a_table_too_large_for_wram_is_refused_by_pim_only():
+    data = replace(one_reward_per_state(100), n_states=20_000)
+    with pytest.raises(SwiftRLError, match=r"takes 80,000 bytes, but a DPU's WRAM has room for"):
+        train(data, Learner(), Schedule(1, 1, 1), "pim")
+    assert train(data, Learner(), Schedule(1, 1, 1), "cpu").q_table.shape == (20_000, 1)
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(SwiftRLError, match="backend is 'tpu': choose one of"):
+        train(one_reward_per_state(3), Learner(), Schedule(1, 1, 1), "tpu")
+
+
+def test_more_tasklets_are_refused_for_now():
+    with pytest.raises(SwiftRLError, match="tasklets is 2: the learner kernel learns with 1 tasklet"):
+        train(one_reward_per_state(3), Learner(), Schedule(1, 1, 1), "pim", tasklets=2)
