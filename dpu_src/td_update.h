@@ -16,6 +16,11 @@
 #include "layout.h"
 #include "lcg.h"
 
+/* Entries of a table stand next to each other, except on a GPU that interleaves the tables of its lanes. */
+#ifndef TABLE_STRIDE
+#define TABLE_STRIDE 1
+#endif
+
 /* r + gamma * B. */
 INLINE value_t bootstrapped_target(value_t reward, value_t next_value, const struct learner_args *args) {
 #if NUMBER_FORMAT == NUMBER_FORMAT_FP32
@@ -28,16 +33,15 @@ INLINE value_t bootstrapped_target(value_t reward, value_t next_value, const str
 #endif
 }
 
-/* Q + alpha * (target - Q). */
-INLINE value_t towards_target(value_t q, value_t target, const struct learner_args *args) {
+/* alpha * (target - Q). */
+INLINE value_t step_towards(value_t target, value_t q, const struct learner_args *args) {
   value_t difference = target - q;
 #if NUMBER_FORMAT == NUMBER_FORMAT_FP32
-  value_t step = args->alpha * difference;
-  return q + step;
+  return args->alpha * difference;
 #elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
-  return q + never_stall(divide_round(args->alpha * difference, args->alpha_scale), difference);
+  return never_stall(divide_round(args->alpha * difference, args->alpha_scale), difference);
 #else
-  return q + never_stall(shift_round(args->alpha * difference, args->alpha_scale), difference);
+  return never_stall(shift_round(args->alpha * difference, args->alpha_scale), difference);
 #endif
 }
 
@@ -45,7 +49,7 @@ INLINE value_t towards_target(value_t q, value_t target, const struct learner_ar
 INLINE value_t largest(const value_t *row) {
   value_t best = row[0];
   for (uint32_t a = 1; a < N_ACTIONS; a++)
-    if (row[a] > best) best = row[a];
+    if (row[a * TABLE_STRIDE] > best) best = row[a * TABLE_STRIDE];
   return best;
 }
 
@@ -56,20 +60,26 @@ INLINE value_t value_of_next(const value_t *row, const struct learner_args *args
   (void)args, (void)random_state;
   return largest(row);
 #else
-  if (lcg_chance(random_state, args->explore_below)) return row[lcg_below(random_state, N_ACTIONS)];
+  if (lcg_chance(random_state, args->explore_below)) return row[lcg_below(random_state, N_ACTIONS) * TABLE_STRIDE];
   return largest(row);
 #endif
 }
 
-/* Learn from one transition. `q` is the whole table, a row of N_ACTIONS for each state. */
+/* What Q(s, a) should be after this transition. `q` is the whole table, a row of N_ACTIONS for each state. */
+INLINE value_t target_of(struct transition t, const value_t *q, const struct learner_args *args,
+                         uint32_t *random_state) {
+  if (t.step >> 31) return t.reward;
+  const value_t *row = &q[((t.step >> 16) & 0x7fff) * N_ACTIONS * TABLE_STRIDE];
+  return bootstrapped_target(t.reward, value_of_next(row, args, random_state), args);
+}
+
+/* The entry that this transition teaches. */
+INLINE value_t *entry_of(struct transition t, value_t *q) { return &q[(t.step & 0xffff) * TABLE_STRIDE]; }
+
+/* Learn from one transition. */
 INLINE void td_update(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
-  value_t *entry = &q[t.step & 0xffff];
-  value_t target = t.reward;
-  if (!(t.step >> 31)) {
-    const value_t *row = &q[((t.step >> 16) & 0x7fff) * N_ACTIONS];
-    target = bootstrapped_target(t.reward, value_of_next(row, args, random_state), args);
-  }
-  *entry = towards_target(*entry, target, args);
+  value_t *entry = entry_of(t, q);
+  *entry += step_towards(target_of(t, q, args, random_state), *entry, args);
 }
 
 #endif
