@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from swiftrl_core.dpusim.compile import Chip, chip_named
+from swiftrl_core.dpusim.elf import Program
 from swiftrl_core.dpusim.symbols import DpuError
 from swiftrl_core.dpusim.timing import HardwareProfile
 
 CHIPS_PER_RANK = 8
+CLOCK = "CLOCKS_PER_SEC"
 
 
 def balanced_ranks(n_dpus: int, dpus_per_rank: int = 64) -> list[list[int]]:
@@ -128,7 +130,7 @@ class Allocation:
         self.queue.clear()
         self.machines = [None] * len(self.ids)
 
-    def load(self, indices: range, program: object, new_machine: Callable[[object, Chip], object]) -> None:
+    def load(self, indices: range, program: Program, new_machine: Callable[[Program, Chip], object]) -> None:
         """Load a program into DPUs; those that had none become machines now.
 
         A later load rewrites code and initialised data and keeps the rest of the memory.
@@ -139,12 +141,26 @@ class Allocation:
                 "dpu program uses more tasklets than the hardware has threads: "
                 f"{program.nr_tasklets} tasklets, a {chip.name} has {chip.tasklets} threads"
             )
+        if program.chip != chip:
+            raise DpuError(
+                f"internal error: {program.path.name} is built for {program.chip.name} chips, {self.profile.name} "
+                f"has {chip.name}; compile it with chip={chip.name!r}"
+            )
         for index in indices:
             if self.machines[index] is None:
                 self.machines[index] = new_machine(program, chip)
             else:
                 self.machines[index].load(program)
             self.programs[index] = program
+        self._tell_clock(indices, program)
+
+    def _tell_clock(self, indices: range, program: Program) -> None:
+        """Write the DPU's clock where kernels find it, as the vendor's loader does."""
+        if CLOCK in program.symbols:
+            address, size = program.symbols[CLOCK]
+            value = round(self.profile.clock_hz).to_bytes(size, "little")
+            for index in indices:
+                self.machines[index].write_wram(address, value)
 
     def enqueue(self, job: str, work: Callable[[], None]) -> None:
         """Keep work for the next `drain`."""

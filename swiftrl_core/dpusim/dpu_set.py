@@ -426,7 +426,7 @@ class DpuSet:
             if machine is not None and machine.fault is not None:
                 place = allocation.ids[index]
                 name = f"DPU {place >> 16}.{place >> 8 & 0xFF}.{place & 0xFF}"
-                program = allocation.programs[index].name
+                program = allocation.programs[index].path.name
                 lines[index - self._span.start] = f"{name} '{program}' is in fault: {machine.fault}"
         return lines
 
@@ -516,7 +516,7 @@ class DpuSet:
         for dpu, stream in streams:
             index = dpu._span.start
             machine = self._allocation.machines[index]
-            if machine is None or not self._allocation.programs[index].has_printf:
+            if machine is None or not self._allocation.programs[index].prints:
                 raise DpuError("logging context missing: the program does not print")
             stream.write(f"=== DPU#{self._allocation.ids[index]:#x} ===\n")
             stream.write(machine.log_text())
