@@ -338,7 +338,8 @@ class DpuSet:
         machines = self._allocation.machines
         if any(machines[index] is None for index, _ in views):
             raise DpuError("no program has been loaded in the dpu set")
-        views = [(machines[index], view[:size]) for index, view in views]
+        whole = views[0][1].nbytes == size
+        views = [(machines[index], view if whole else view[:size]) for index, view in views]
         if to_dpu:
             write = Machine.write_mram if memory is Memory.MRAM else Machine.write_wram
             for machine, view in views:

@@ -436,7 +436,10 @@ class _Place:
 
 def _padded_rows(symbol: str, arrays: Sequence[Any] | np.ndarray, unit: int) -> list[np.ndarray]:
     """Return writable byte arrays of one length: the arrays themselves where they can be used as they are."""
-    rows = [_bytes_of(symbol, array) for array in arrays]
+    if isinstance(arrays, np.ndarray):
+        rows = list(_bytes_of(symbol, arrays).reshape(len(arrays), arrays.nbytes // len(arrays)))
+    else:
+        rows = [_bytes_of(symbol, array) for array in arrays]
     longest = max(row.nbytes for row in rows)
     length = longest + -longest % unit
     if all(row.nbytes == length and row.flags.writeable for row in rows):
