@@ -84,10 +84,10 @@ def test_impossible_phases_are_refused(issued, waited):
 
 def test_mram_read_bandwidth_of_two_kilobytes():
     # PrIM measures 628 MB/s and its own formula gives 651.
-    seconds = timing.dma_cycles(PRIM, 2048) / PRIM.clock_hz
+    seconds = timing.dma_cycles(2048) / PRIM.clock_hz
     assert 2048 / seconds == pytest.approx(651e6, rel=0.001)
-    assert timing.dma_cycles(PRIM, 8) == 81
-    assert timing.dma_cycles(PRIM, 8, write=True) == 65
+    assert timing.dma_cycles(8) == 81
+    assert timing.dma_cycles(8, write=True) == 65
 
 
 BIG = 32 << 20

@@ -89,10 +89,6 @@ class HardwareProfile:
         Latency of any transfer: the first rank's, and what each further rank adds, seconds.
     launch_s : float
         Launch and wait for an empty kernel, seconds.
-    dma_read_setup, dma_write_setup : int
-        Cycles of an MRAM DMA of zero bytes.
-    dma_cycles_per_byte : float
-        Cycles each byte of a DMA adds.
     source : str
         Where the numbers come from and which of them are extrapolated.
     """
@@ -112,9 +108,6 @@ class HardwareProfile:
     transfer_fixed_s: float = 0.12e-3
     transfer_fixed_per_rank_s: float = 0.05e-3
     launch_s: float = 0.15e-3
-    dma_read_setup: int = 77
-    dma_write_setup: int = 61
-    dma_cycles_per_byte: float = 0.5
 
     def __post_init__(self) -> None:
         if self.chip not in ("v1A", "v1B"):
@@ -125,15 +118,7 @@ class HardwareProfile:
                 raise SwiftRLError(
                     f"profile {self.name}: {field} must be positive, not {getattr(self, field)}"
                 )
-        not_negative = (
-            "transfer_fixed_s",
-            "transfer_fixed_per_rank_s",
-            "launch_s",
-            "dma_read_setup",
-            "dma_write_setup",
-            "dma_cycles_per_byte",
-        )
-        for field in not_negative:
+        for field in ("transfer_fixed_s", "transfer_fixed_per_rank_s", "launch_s"):
             if not getattr(self, field) >= 0:
                 raise SwiftRLError(
                     f"profile {self.name}: {field} may not be negative ({getattr(self, field)})"
@@ -276,10 +261,12 @@ def pipeline_cycles(instructions: np.ndarray, dma_cycles: np.ndarray) -> np.ndar
     return float(cycles) if cycles.ndim == 0 else cycles
 
 
-def dma_cycles(profile: HardwareProfile, n_bytes: int, write: bool = False) -> float:
-    """Return the cycles of a DMA of n bytes with MRAM: 77 + n/2 to read, 61 + n/2 to write (PrIM)."""
-    setup = profile.dma_write_setup if write else profile.dma_read_setup
-    return setup + profile.dma_cycles_per_byte * n_bytes
+def dma_cycles(n_bytes: int, write: bool = False) -> float:
+    """Return the cycles of a DMA of n bytes with MRAM: 77 + n/2 to read, 61 + n/2 to write (PrIM).
+
+    The same on every profile: no other measurement is published. The interpreter's own copy is in `costs.h`.
+    """
+    return (61 if write else 77) + n_bytes / 2
 
 
 def transfer_seconds(
