@@ -20,7 +20,7 @@ from gymnasium.spaces import Discrete
 
 from swiftrl_core.errors import SwiftRLError
 
-# Short name -> ids to try, newest first: Gymnasium 1.3 dropped Taxi-v3 and CliffWalking-v0 became v1 in 1.1.
+# Short name -> ids to try, newest first: Gymnasium 1.2 made CliffWalking-v0 v1, and 1.3 made Taxi-v3 v4.
 SHORT_NAMES = MappingProxyType(
     {
         "frozenlake": ("FrozenLake-v1",),
