@@ -1,4 +1,5 @@
-# Needs make and Python >= 3.11, nothing else. `make` lists the targets; `make run PYTHON=python3.13` picks a Python.
+# Needs make and Python >= 3.11, nothing else. `make` lists the targets; `make run PYTHON=python3.13` picks a Python,
+# `make run PROFILE=smoke` a shorter quick start.
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_FLAGS ?= -n auto
@@ -10,6 +11,7 @@ C_SOURCES = $(shell find dpu_src swiftrl_core tests -name '*.c' -o -name '*.h' -
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 STRIP := nbstripout --keep-id --extra-keys "metadata.papermill cell.metadata.papermill"
 QUICKSTART := results/01_quickstart
+PROFILE ?= quick
 
 .DELETE_ON_ERROR:
 .PHONY: help run test test-slow lint format lab bench clean
@@ -19,7 +21,7 @@ help: ## this list
 
 run: $(VENV)/.installed ## run the quick start: FrozenLake learned on 64 simulated DPUs
 	@mkdir -p $(QUICKSTART)
-	$(BIN)/python -m papermill notebooks/01_quickstart.ipynb $(QUICKSTART)/01_quickstart.ipynb
+	$(BIN)/python -m papermill notebooks/01_quickstart.ipynb $(QUICKSTART)/01_quickstart.ipynb -p profile $(PROFILE)
 	@echo "Figures:" && ls $(QUICKSTART)/*.png
 	@echo "Executed notebook: $(QUICKSTART)/01_quickstart.ipynb"
 
