@@ -98,19 +98,28 @@ class Allocation:
         Host threads that run DPUs, None for as many as there are cores.
     mode : {"fast", "exact"}
         How tasklets share the pipeline: closed form, or interleaved cycle by cycle.
+
+    Attributes
+    ----------
+    machines, programs, last_run : list
+        Of each DPU, None before the first load or launch: its machine, its program, its `RunStats`.
+    ledger : Ledger
+        Simulated seconds so far.
+    freed : bool
+        Whether the DPUs were given back.
     """
 
     profile: HardwareProfile
     ids: list[int]
     threads: int | None
     mode: str
-    machines: list = field(default_factory=list)
-    programs: list = field(default_factory=list)
-    last_run: list = field(default_factory=list)
-    freed: bool = False
-    ledger: Ledger = None
-    queue: deque = field(default_factory=deque)
-    broken: DpuError | None = None
+    machines: list = field(init=False)
+    programs: list[Program | None] = field(init=False)
+    last_run: list = field(init=False)
+    ledger: Ledger = field(init=False)
+    freed: bool = field(init=False, default=False)
+    _queue: deque[tuple[str, Callable[[], object]]] = field(init=False, default_factory=deque)
+    _broken: DpuError | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.machines = [None] * len(self.ids)
@@ -127,7 +136,7 @@ class Allocation:
         """Give the memory of the DPUs back."""
         self.require_alive()
         self.freed = True
-        self.queue.clear()
+        self._queue.clear()
         self.machines = [None] * len(self.ids)
 
     def load(self, indices: range, program: Program, new_machine: Callable[[Program, Chip], object]) -> None:
@@ -164,7 +173,7 @@ class Allocation:
 
     def enqueue(self, job: str, work: Callable[[], None]) -> None:
         """Keep work for the next `drain`."""
-        self.queue.append((job, work))
+        self._queue.append((job, work))
 
     def drain_alive(self) -> None:
         """Refuse a freed set, then do the queued work."""
@@ -179,13 +188,13 @@ class Allocation:
         DpuError
             "asynchronous operation error (<job>): <reason>".
         """
-        while self.queue and self.broken is None:
-            job, work = self.queue.popleft()
+        while self._queue and self._broken is None:
+            job, work = self._queue.popleft()
             try:
                 work()
             except DpuError as error:
-                self.queue.clear()
-                self.broken = DpuError(f"asynchronous operation error ({job}): {error}")
-                raise self.broken from error
-        if self.broken is not None:
-            raise DpuError(str(self.broken))
+                self._queue.clear()
+                self._broken = DpuError(f"asynchronous operation error ({job}): {error}")
+                raise self._broken from error
+        if self._broken is not None:
+            raise DpuError(str(self._broken))

@@ -267,7 +267,7 @@ def open_dpu_set(
     log : stream, optional
         Where launches write what kernels print.
     platform : {"auto", "hardware", "simulator"}
-        `auto`: hardware where `hardware_reason()` is None, else the simulator.
+        `auto`: hardware where there is any, even if it has too few DPUs, which is an error; else the simulator.
     hardware, threads, mode
         For the simulator: the server to simulate, host threads, and how tasklets interleave (`dpusim.DpuSet`).
 
@@ -298,7 +298,7 @@ def hardware_reason() -> str | None:
     try:
         sdk.DpuSet(nr_dpus=1, profile=ON_HARDWARE).free()
     except sdk.DpuError as error:
-        return f"the UPMEM SDK is installed, but no DPU can be allocated ({_text(error)})"
+        return _nothing_free(error)
     return None
 
 
@@ -306,10 +306,18 @@ def _allocate(
     nr_dpus: int, log: Any, platform: str, hardware: Any, threads: int | None, mode: str
 ) -> tuple[Any, Callable[[Any], "_WallClock | _SimulatedClock"], type[Exception]]:
     """Return an allocated set, the class of its clock and the class of its errors."""
-    reason = "platform='simulator' was chosen" if platform == "simulator" else hardware_reason()
-    if reason is None:
-        dpu_set, error = _allocate_hardware(nr_dpus, log)
-        return dpu_set, _WallClock, error
+    sdk, reason = (None, "") if platform == "simulator" else _find_sdk()
+    if sdk is not None:
+        try:
+            return sdk.DpuSet(nr_dpus=nr_dpus, profile=ON_HARDWARE, log=log), _WallClock, sdk.DpuError
+        except sdk.DpuError as error:
+            there = _free_dpus(sdk)
+            if there:
+                raise SwiftRLError(
+                    f"asked for {nr_dpus} DPUs, this machine has {there} free ({_text(error)}); "
+                    "ask for fewer, or choose platform='simulator'"
+                ) from error
+            reason = _nothing_free(error)
     if platform == "hardware":
         raise SwiftRLError(f"there is no UPMEM hardware to use: {reason}")
     with _told(f"{nr_dpus} DPUs cannot be simulated", dpusim.DpuError):
@@ -317,16 +325,8 @@ def _allocate(
     return simulated, _SimulatedClock, dpusim.DpuError
 
 
-def _allocate_hardware(nr_dpus: int, log: Any) -> tuple[Any, type[Exception]]:
-    sdk, _ = _find_sdk()
-    try:
-        return sdk.DpuSet(nr_dpus=nr_dpus, profile=ON_HARDWARE, log=log), sdk.DpuError
-    except sdk.DpuError as error:
-        there = _free_dpus(sdk)
-        raise SwiftRLError(
-            f"asked for {nr_dpus} DPUs, this machine has {there} free ({_text(error)}); "
-            "ask for fewer, or choose platform='simulator'"
-        ) from error
+def _nothing_free(error: Exception) -> str:
+    return f"the UPMEM SDK is installed, but no DPU can be allocated ({_text(error)})"
 
 
 def _free_dpus(sdk: ModuleType) -> int:
