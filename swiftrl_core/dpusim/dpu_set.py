@@ -15,7 +15,7 @@ from pathlib import Path
 
 from swiftrl_core.dpusim.allocation import Allocation, Ledger, balanced_ranks
 from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import load_program
+from swiftrl_core.dpusim.elf import Program, load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
 from swiftrl_core.dpusim.symbols import (
     DpuError,
@@ -212,9 +212,9 @@ class DpuSet:
             binary = _compile(c_source, self._allocation.profile.chip)
         program = _open_program(binary)
         self._allocation.load(self._span, program, Machine)
-        return DpuProgram(_symbols(program))
+        return DpuProgram(program.symbols)
 
-    def _program(self) -> object:
+    def _program(self) -> Program:
         """Return the program all DPUs of the set run."""
         programs = self._allocation.programs[self._span.start : self._span.stop]
         first = programs[0]
@@ -225,7 +225,7 @@ class DpuSet:
         return first
 
     def _symbol(self, name: str) -> DpuSymbol:
-        symbols = _symbols(self._program())
+        symbols = self._program().symbols
         if name not in symbols:
             raise DpuError(f"undefined symbol: the program has no host-visible variable {name!r}")
         return DpuSymbol(name, symbols[name])
@@ -249,7 +249,7 @@ class DpuSet:
     def _has_symbol(self, name: str) -> bool:
         programs = self._allocation.programs[self._span.start : self._span.stop]
         first = programs[0]
-        return first is not None and all(p is first for p in programs) and name in _symbols(first)
+        return first is not None and all(p is first for p in programs) and name in first.symbols
 
     # -- copies ------------------------------------------------------------------------------------------------
 
@@ -575,7 +575,7 @@ def _compile(source: object, chip: str) -> str:
         return str(compile_kernel(path, chip=chip))
 
 
-def _open_program(binary: object) -> object:
+def _open_program(binary: object) -> Program:
     if not isinstance(binary, str):
         raise TypeError(f"binary is the path of an ELF file as str, not {type(binary).__name__}")
     if not os.path.isfile(binary):
@@ -584,10 +584,6 @@ def _open_program(binary: object) -> object:
         return load_program(binary)
     except SwiftRLError as error:
         raise DpuError(f"invalid ELF file: {error}") from error
-
-
-def _symbols(program: object) -> dict[str, tuple[int, int]]:
-    return program.symbols
 
 
 def _writable(stream: object) -> object:
