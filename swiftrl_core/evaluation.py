@@ -9,6 +9,7 @@ import math
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from swiftrl_core.checks import whole_number
 from swiftrl_core.environments import Environment, resolve
@@ -235,6 +236,39 @@ def monte_carlo_return(
     play = _play_real if environment.inexact else _play
     returns = play(environment, greedy, episodes, seed)
     return float(returns.mean()), float(returns.std(ddof=1) / math.sqrt(episodes))
+
+
+def policy_on_map(environment: str | Environment, q: np.ndarray) -> pd.DataFrame:
+    """Return the greedy policy tile by tile, for an environment whose states are the tiles of a letter map.
+
+    Parameters
+    ----------
+    environment : str or Environment
+        FrozenLake of any size: `desc` holds its map, a letter a tile.
+    q : (S, A) numbers
+        The Q-table.
+
+    Returns
+    -------
+    DataFrame
+        One row a state: row, column, tile (a letter), action (greedy, lowest of equals), value (its Q).
+
+    Raises
+    ------
+    SwiftRLError
+        If the environment has no map with a tile for each state, or the table does not fit.
+    """
+    environment = resolve(environment)
+    _check_shape(environment, q, "Q-table")
+    tiles = getattr(environment.make().unwrapped, "desc", None)
+    if tiles is None or np.size(tiles) != environment.n_states:
+        raise SwiftRLError(f"{environment.env_id} has no map with one tile a state; use FrozenLake")
+    row, column = np.divmod(np.arange(environment.n_states), np.shape(tiles)[1])
+    letters = [tile.decode() for tile in np.ravel(tiles)]
+    action = greedy_policy(q).argmax(axis=1)
+    return pd.DataFrame(
+        {"row": row, "column": column, "tile": letters, "action": action, "value": np.max(q, axis=1)}
+    )
 
 
 def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:

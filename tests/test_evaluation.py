@@ -15,6 +15,7 @@ from swiftrl_core.evaluation import (
     greedy_policy,
     monte_carlo_return,
     optimal_return,
+    policy_on_map,
     policy_return,
     uniform_policy,
     value_iteration,
@@ -230,3 +231,12 @@ def test_rainy_taxi_is_exact():
     greedy = q.argmax(axis=1)
     returns = played(rainy, lambda state: int(greedy[state]), 500, seed=5)
     assert abs(returns.mean() - exact_return(rainy, q)) < 4 * returns.std() / math.sqrt(500)
+
+
+def test_the_policy_lies_on_the_map():
+    tiles = policy_on_map("frozenlake", value_iteration("frozenlake", 0.95))
+    assert "".join(tiles["tile"]) == "SFFFFHFHFFFHHFFG"
+    assert tiles.loc[14, ["row", "column", "action"]].tolist() == [3, 2, 1]
+    assert tiles["value"].idxmax() == 14
+    with pytest.raises(SwiftRLError, match="has no map"):
+        policy_on_map("taxi", np.zeros((500, 6)))
