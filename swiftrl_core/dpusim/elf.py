@@ -1,0 +1,170 @@
+"""Read a linked DPU program: what load writes where, and which names the host may use."""
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from swiftrl_core.dpusim.compile import CHIPS, Chip
+from swiftrl_core.errors import SwiftRLError
+
+WRAM_BASE, MRAM_BASE, IRAM_BASE, ATOMIC_BASE = 0x0, 0x08000000, 0x80000000, 0xF0000000
+#: The name by which the host finds the first free byte of MRAM.
+MRAM_HEAP = "__sys_used_mram_end"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes that load writes: the address in the DPU's map, and the content."""
+
+    address: int
+    data: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A DPU program.
+
+    Attributes
+    ----------
+    path : Path
+        The ELF file.
+    text : bytes
+        Content of IRAM, from address 0x80000000.
+    segments : tuple of Segment
+        Initialised WRAM and MRAM, zero-initialised WRAM included.
+    symbols : dict of str to (int, int)
+        Address and size in bytes of every name the host may use: host variables, MRAM variables, functions.
+    functions : dict of str to (int, int)
+        Address and size of every function, static ones included.
+    entry, stacks_start, heap_start : int
+        Where tasklets begin, and where the stacks and the heap lie in WRAM.
+    nr_tasklets, stack_bytes : int
+        As compiled.
+    chip : Chip
+        The chip version it was linked for.
+    """
+
+    path: Path
+    text: bytes
+    segments: tuple[Segment, ...]
+    symbols: dict[str, tuple[int, int]]
+    functions: dict[str, tuple[int, int]] = field(repr=False)
+    entry: int
+    stacks_start: int
+    heap_start: int
+    nr_tasklets: int
+    stack_bytes: int
+    chip: Chip
+
+    @property
+    def prints(self) -> bool:
+        """Whether printf is linked in; without it there is no log to read."""
+        return "printf" in self.functions
+
+    def function_at(self, address: int) -> str:
+        """Return the name of the function that holds an IRAM address, or the address in hexadecimal."""
+        for name, (start, size) in self.functions.items():
+            if start <= address < start + size:
+                return name
+        return f"{address:#x}"
+
+    def source_line(self, address: int) -> str | None:
+        """Return `file:line` of an IRAM address from the debug information, or None."""
+        best = None
+        for start, place in _line_table(self.path):
+            if start > address:
+                break
+            best = place
+        return best
+
+
+@functools.lru_cache(maxsize=16)
+def _line_table(path: Path) -> list[tuple[int, str]]:
+    """Return the start addresses of source lines, sorted."""
+    rows = []
+    with open(path, "rb") as stream:
+        elf = ELFFile(stream)
+        if not elf.has_dwarf_info():
+            return []
+        dwarf = elf.get_dwarf_info()
+        for unit in dwarf.iter_CUs():
+            lines = dwarf.line_program_for_CU(unit)
+            if lines is None:
+                continue
+            files = lines["file_entry"]
+            for entry in lines.get_entries():
+                state = entry.state
+                if state is not None and not state.end_sequence and state.line:
+                    rows.append((state.address, f"{files[state.file - 1].name.decode()}:{state.line}"))
+    return sorted(rows)
+
+
+def load_program(path: str | Path) -> Program:
+    """Read an ELF file made by `compile_kernel`.
+
+    Raises
+    ------
+    SwiftRLError
+        If the file is absent, or not a program for the simulator.
+    """
+    path = Path(path)
+    try:
+        with open(path, "rb") as stream:
+            return _read(path, ELFFile(stream))
+    except OSError as error:
+        raise SwiftRLError(f"cannot read the DPU program {path}: {error.strerror}; compile it first") from error
+    except (ELFError, KeyError) as error:
+        raise SwiftRLError(
+            f"{path} is not a program for the DPU simulator ({error}); make it with compile_kernel"
+        ) from error
+
+
+def _read(path: Path, elf: ELFFile) -> Program:
+    if elf.get_machine_arch() != "RISC-V" or elf.elfclass != 32:
+        raise ELFError(f"built for {elf.get_machine_arch()}")
+    table = {}
+    functions, visible = {}, {}
+    for symbol in elf.get_section_by_name(".symtab").iter_symbols():
+        address, kind, place = symbol["st_value"], symbol["st_info"]["type"], symbol["st_shndx"]
+        if place == "SHN_UNDEF" or not symbol.name or symbol.name.startswith((".L", "$")):
+            continue
+        table[symbol.name] = address
+        if kind == "STT_FUNC":
+            functions[symbol.name] = (address, symbol["st_size"])
+        if kind in ("STT_FUNC", "STT_OBJECT") and _host_sees(elf.get_section(place).name if place != "SHN_ABS" else ""):
+            visible[symbol.name] = (address, symbol["st_size"])
+    chip = next(c for c in CHIPS.values() if c.wram_bytes == table["__dpu_wram_bytes"])
+    visible[MRAM_HEAP] = (table[MRAM_HEAP], MRAM_BASE + chip.mram_bytes - table[MRAM_HEAP])
+    return Program(
+        path=path,
+        text=elf.get_section_by_name(".text").data(),
+        segments=tuple(_segments(elf)),
+        symbols=visible,
+        functions=functions,
+        entry=elf["e_entry"],
+        stacks_start=table["__stacks_start"],
+        heap_start=table["__heap_start"],
+        nr_tasklets=table["__dpu_nr_tasklets"],
+        stack_bytes=table["__dpu_stack_bytes"],
+        chip=chip,
+    )
+
+
+def _host_sees(section: str) -> bool:
+    """Apply the SDK loader's rule: all but the sections `.data*`, with the exception of `.data.__sys_host`.
+
+    Absolute symbols (no section) and lock bits are not variables, so they are left out too.
+    """
+    return section == ".data.__sys_host" or not section.startswith((".data", ".atomic")) and section != ""
+
+
+def _segments(elf: ELFFile) -> list[Segment]:
+    found = []
+    for section in elf.iter_sections():
+        if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 2 and section["sh_size"]:
+            if section.name != ".text":
+                found.append(Segment(section["sh_addr"], section.data()))
+    return found

@@ -1,0 +1,180 @@
+/* The exact run: one instruction a cycle, taken from the tasklets in turn, each at most every 11 cycles. Part of machine.c. */
+#ifndef DPUSIM_EXACT_H
+#define DPUSIM_EXACT_H
+
+/* Where a tasklet stands: in its own code, or in one of the steps of barrier.h. */
+enum lane_step { IN_CODE, ENTERING, TRYING, HOLDING, FALLING_ASLEEP, ASLEEP, LEAVING };
+
+struct lane {
+  struct tasklet *t;
+  int64_t ready;   /* cycle from which it may issue again */
+  int32_t pending; /* instructions still to issue before the next step */
+  int32_t step;
+  int32_t place;  /* at the barrier: arrived as number .. */
+  int32_t issued; /* instructions issued with the barrier's lock */
+};
+
+struct pipeline {
+  struct run *run;
+  struct lane lanes[MAX_TASKLETS];
+  int32_t count;
+  int64_t engine_free; /* cycle from which the DMA engine is free */
+};
+
+static bool lane_can_issue(const struct lane *lane) {
+  if (lane->step == ASLEEP) return false;
+  return lane->step != IN_CODE || lane->pending || lane->t->state == READY;
+}
+
+static bool barrier_lock_taken(const struct pipeline *p, uint32_t address) {
+  for (int32_t i = 0; i < p->count; i++)
+    if (p->lanes[i].step == HOLDING && p->lanes[i].t->waits_on == address) return true;
+  return false;
+}
+
+static int32_t barrier_sleepers(const struct pipeline *p, uint32_t address) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < p->count; i++) {
+    const struct lane *lane = &p->lanes[i];
+    count += (lane->step == FALLING_ASLEEP || lane->step == ASLEEP) && lane->t->waits_on == address;
+  }
+  return count;
+}
+
+/* The last to arrive wakes the sleepers in the order of their arrival. */
+static void barrier_wake(struct pipeline *p, uint32_t address, int32_t place, int64_t ready) {
+  for (int32_t i = 0; i < p->count; i++) {
+    struct lane *lane = &p->lanes[i];
+    bool sleeps = lane->step == ASLEEP || lane->step == FALLING_ASLEEP;
+    if (!sleeps || lane->t->waits_on != address || lane->place != place) continue;
+    lane->pending = lane->step == FALLING_ASLEEP ? 1 : 0; /* has yet to issue its stop */
+    lane->step = LEAVING, lane->ready = ready;
+  }
+}
+
+/* One instruction of a tasklet that holds the barrier's lock. */
+static void barrier_hold_step(struct pipeline *p, struct lane *lane, int32_t expected) {
+  uint32_t address = lane->t->waits_on;
+  int32_t since = ++lane->issued - BARRIER_WAKE_FIRST;
+  bool last = lane->place == expected - 1;
+  if (last && since >= 0 && since % BARRIER_WAKE_STEP == 0 && since / BARRIER_WAKE_STEP < expected - 1)
+    barrier_wake(p, address, since / BARRIER_WAKE_STEP, p->run->now + ISSUE_INTERVAL);
+  if (lane->issued < barrier_hold(lane->place, expected)) return;
+  lane->step = last ? LEAVING : FALLING_ASLEEP;
+  lane->pending = last ? 1 : 0;
+}
+
+/* One instruction of a tasklet inside a barrier. */
+static void barrier_step(struct pipeline *p, struct lane *lane) {
+  uint32_t address = lane->t->waits_on;
+  int32_t expected = p->run->machine->wram[address + 4];
+  p->run->stats->barrier_instructions++;
+  if (lane->pending > 0) {
+    lane->pending--;
+    return;
+  }
+  switch (lane->step) {
+    case ENTERING:
+      lane->step = TRYING;
+      break;
+    case TRYING:
+      if (barrier_lock_taken(p, address)) break;
+      lane->place = barrier_sleepers(p, address), lane->issued = 0, lane->step = HOLDING;
+      break;
+    case HOLDING:
+      barrier_hold_step(p, lane, expected);
+      break;
+    case FALLING_ASLEEP:
+      lane->step = ASLEEP;
+      break;
+    default: /* LEAVING */
+      lane->step = IN_CODE, lane->t->state = READY;
+  }
+}
+
+/* Start the DMA transfers of the last step: first come, first served, the tasklet waits. */
+static void start_transfers(struct pipeline *p, struct lane *lane) {
+  int64_t start = p->engine_free > p->run->now ? p->engine_free : p->run->now;
+  p->engine_free = start + lane->t->dma_pending;
+  lane->ready = p->engine_free + ISSUE_INTERVAL;
+  lane->t->dma_pending = 0;
+}
+
+/* One instruction of a tasklet in its own code. */
+static void code_step(struct pipeline *p, struct lane *lane) {
+  struct tasklet *t = lane->t;
+  if (lane->pending > 0) {
+    lane->pending--;
+    return;
+  }
+  int64_t before = t->instructions;
+  run_one(p->run, t, 0);
+  if (t->state == WAIT_BARRIER) {
+    lane->step = ENTERING, lane->pending = BARRIER_ENTER - 2;
+    p->run->stats->barrier_instructions++;
+  } else if (t->instructions > before) {
+    lane->pending = (int32_t)(t->instructions - before - 1);
+  }
+  t->instructions = before; /* counted as they issue */
+  if (t->dma_pending) start_transfers(p, lane);
+}
+
+/* The next tasklet in turn that may issue now, or NULL; `soonest` tells when one may, INT64_MAX for never. */
+static struct lane *next_lane(struct pipeline *p, int32_t *turn, int64_t *soonest) {
+  *soonest = INT64_MAX;
+  for (int32_t k = 0; k < p->count; k++) {
+    int32_t at = *turn + k < p->count ? *turn + k : *turn + k - p->count;
+    struct lane *lane = &p->lanes[at];
+    if (!lane_can_issue(lane)) continue;
+    if (lane->ready <= p->run->now) {
+      *turn = at + 1 < p->count ? at + 1 : 0;
+      return lane;
+    }
+    if (lane->ready < *soonest) *soonest = lane->ready;
+  }
+  return NULL;
+}
+
+/* Tasklets that another one's step has woken may issue from the next interval on. */
+static void wake_lanes(struct pipeline *p) {
+  p->run->woken = false;
+  for (int32_t i = 0; i < p->count; i++) {
+    struct lane *lane = &p->lanes[i];
+    if (lane->t->state != WOKEN) continue;
+    lane->t->state = READY;
+    lane->ready = p->run->now + ISSUE_INTERVAL;
+  }
+}
+
+static void run_exact(struct run *run, int64_t budget) {
+  struct machine *machine = run->machine;
+  struct pipeline p = {.run = run, .count = (int32_t)machine->program->nr_tasklets};
+  for (int32_t i = 0; i < p.count; i++) p.lanes[i].t = &machine->tasklets[i];
+  int32_t turn = 0;
+  while (!machine->fault.code) {
+    int64_t soonest;
+    struct lane *lane = next_lane(&p, &turn, &soonest);
+    if (!lane && soonest < INT64_MAX) {
+      run->now = soonest;
+      continue;
+    }
+    if (!lane) {
+      if (!all_done(machine)) fault_of_waiting(machine, machine->program->exact, FAULT_DEADLOCK);
+      break;
+    }
+    lane->ready = run->now + ISSUE_INTERVAL;
+    if (lane->step == IN_CODE)
+      code_step(&p, lane);
+    else
+      barrier_step(&p, lane);
+    lane->t->instructions++, run->issued++, run->now++;
+    if (run->woken) wake_lanes(&p);
+    if (run->issued > budget) fault_of_waiting(machine, machine->program->exact, FAULT_BUDGET);
+  }
+  int64_t end = p.engine_free;
+  for (int32_t i = 0; i < p.count; i++)
+    if (p.lanes[i].ready > end) end = p.lanes[i].ready;
+  run->stats->cycles = end;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* A meeting point of a fixed number of tasklets; reusable. Waiting tasklets sleep and issue nothing. */
+#ifndef DPUSIM_BARRIER_H
+#define DPUSIM_BARRIER_H
+
+#include <attributes.h>
+#include <intrinsics.h>
+#include <stdint.h>
+
+typedef struct barrier_t {
+  uint32_t waiting; /* tasklets that have arrived, one bit each */
+  uint8_t expected; /* how many must arrive */
+} barrier_t;
+
+#define BARRIER_INIT(name, tasklets)                                                  \
+  _Static_assert((tasklets) > 0 && (tasklets) < 128, "a barrier counts 1 to 127");    \
+  barrier_t name = {0, (tasklets)};
+#define BARRIER_GET(name) (&name)
+
+__dpusim_inline void barrier_wait(barrier_t *barrier) {
+  __asm__ volatile(".insn i 0x0b, 7, x0, %0, 0" : : "r"(barrier) : "memory");
+}
+
+#endif

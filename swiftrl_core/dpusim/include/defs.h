@@ -1,0 +1,23 @@
+/* The tasklet itself: its number, and how it stops. */
+#ifndef DPUSIM_DEFS_H
+#define DPUSIM_DEFS_H
+
+#include <attributes.h>
+#include <intrinsics.h>
+#include <stdint.h>
+
+typedef unsigned int sysname_t;
+
+/* Number of the running tasklet, 0 .. NR_TASKLETS - 1. A register on the DPU: no memory clobber, may be merged. */
+__dpusim_inline sysname_t me(void) {
+  sysname_t id;
+  __asm__(".insn i 0x0b, 0, %0, x0, 0" : "=r"(id));
+  return id;
+}
+
+/* Stop the whole DPU with a fault. */
+__dpusim_inline __attribute__((noreturn)) void halt(void) { __dpusim_fault(DPUSIM_FAULT_HALT); }
+
+#define __sys_halt halt
+
+#endif

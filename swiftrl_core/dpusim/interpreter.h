@@ -1,0 +1,320 @@
+/* The interpreter's loop. machine.c includes this file twice: with EXACT 0 a tasklet runs until it must wait, with
+ * EXACT 1 it runs one charged instruction and returns.
+ *
+ * Threaded code: every op holds the address of the code that executes it. `count + op->before` is the number of DPU
+ * instructions so far (see struct op), in the exact loop `count` alone. */
+
+#if EXACT
+#define LOOP run_one
+#define LABELS exact_labels
+/* Costs of nothing merge with the next instruction: the DPU has none there. */
+#define ADVANCE(ops)                   \
+  do {                                 \
+    count += op->cost;                 \
+    op += (ops);                       \
+    if (count != begin) goto finished; \
+    goto *op->go;                      \
+  } while (0)
+#define TAKE_JUMP() ADVANCE(op->target)
+#define SKIPPED_COST(instruction_cost) (0)
+#define REAL_COUNT() (count)
+#else
+#define LOOP run_until_blocked
+#define ADVANCE(ops) \
+  do {               \
+    op += (ops);     \
+    goto *op->go;    \
+  } while (0)
+/* Every loop jumps backward, so that is where the limit is looked at. */
+#define TAKE_JUMP()                                                  \
+  do {                                                               \
+    count += op->jump_cost;                                          \
+    int32_t ops = op->target;                                        \
+    op += ops;                                                       \
+    if (__builtin_expect(ops <= 0 && count > limit, 0)) goto finished; \
+    goto *op->go;                                                    \
+  } while (0)
+#define REAL_COUNT() (count + op->before)
+#endif
+
+#define OP(name) do_##name:
+#define NEXT ADVANCE(1)
+#define RD x[op->rd]
+#define RS1 x[op->rs1]
+#define RS2 x[op->rs2]
+#define IMM ((uint32_t)op->imm)
+#define FAULT_AT(fault_kind, data_address, data_value)                     \
+  do {                                                                    \
+    set_fault(machine, t, op - ops, fault_kind, data_address, data_value); \
+    goto finished;                                                        \
+  } while (0)
+
+/* A load or store within WRAM and aligned is one comparison: rotating the address right by log2(size) makes a misaligned
+ * address huge. Everything else goes the slow way: MRAM through a DMA, or a fault. */
+#define IN_WRAM(address, log2) (__builtin_rotateright32(address, log2) < (wram_bytes >> (log2)))
+#define LOAD(type, log2)                                             \
+  do {                                                               \
+    uint32_t address = RS1 + IMM;                                    \
+    type value;                                                      \
+    if (__builtin_expect(!IN_WRAM(address, log2), 0)) {              \
+      if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      count += MRAM_LOAD_EXTRA;                                      \
+    } else {                                                         \
+      memcpy(&value, wram + address, sizeof value);                  \
+    }                                                                \
+    RD = (uint32_t)(int32_t)value;                                   \
+    NEXT;                                                            \
+  } while (0)
+#define STORE(type, log2)                                            \
+  do {                                                               \
+    uint32_t address = RS1 + IMM;                                    \
+    type value = (type)RS2;                                          \
+    if (__builtin_expect(!IN_WRAM(address, log2), 0)) {              \
+      if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      count += MRAM_STORE_EXTRA;                                     \
+    } else {                                                         \
+      memcpy(wram + address, &value, sizeof value);                  \
+    }                                                                \
+    NEXT;                                                            \
+  } while (0)
+#define BRANCH_IF(condition)    \
+  do {                          \
+    if (condition) TAKE_JUMP(); \
+    NEXT;                       \
+  } while (0)
+
+/* Executes tasklet `t` from its pc. Called with t == NULL it returns the addresses of the labels instead. */
+static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit) {
+#define OP_LABEL(name) &&do_##name,
+  static const void *const LABELS[] = {DPU_OPS(OP_LABEL)
+#if !EXACT
+                                           DPU_FUSED_OPS(OP_LABEL)
+#endif
+  };
+#undef OP_LABEL
+  if (!t) return LABELS;
+
+  struct machine *machine = run->machine;
+  const struct program *program = machine->program;
+  uint8_t *const wram = machine->wram;
+  const uint32_t wram_bytes = program->wram_bytes;
+  uint32_t *const x = t->x;
+#if EXACT
+  const op *const ops = program->exact;
+  const int64_t begin = t->instructions;
+  int64_t count = begin;
+  (void)limit;
+#else
+  const op *const ops = program->fast;
+  int64_t count = t->instructions - ops[t->pc].before;
+#endif
+  const op *op = ops + t->pc;
+  goto *op->go;
+
+  OP(LUI) RD = IMM; NEXT;
+  OP(ADDI) RD = RS1 + IMM; NEXT;
+  OP(SLTI) RD = (int32_t)RS1 < op->imm; NEXT;
+  OP(SLTIU) RD = RS1 < IMM; NEXT;
+  OP(XORI) RD = RS1 ^ IMM; NEXT;
+  OP(ORI) RD = RS1 | IMM; NEXT;
+  OP(ANDI) RD = RS1 & IMM; NEXT;
+  OP(SLLI) RD = RS1 << (IMM & 31); NEXT;
+  OP(SRLI) RD = RS1 >> (IMM & 31); NEXT;
+  OP(SRAI) RD = (uint32_t)((int32_t)RS1 >> (IMM & 31)); NEXT;
+  OP(ADD) RD = RS1 + RS2; NEXT;
+  OP(SUB) RD = RS1 - RS2; NEXT;
+  OP(SLL) RD = RS1 << (RS2 & 31); NEXT;
+  OP(SLT) RD = (int32_t)RS1 < (int32_t)RS2; NEXT;
+  OP(SLTU) RD = RS1 < RS2; NEXT;
+  OP(XOR) RD = RS1 ^ RS2; NEXT;
+  OP(SRL) RD = RS1 >> (RS2 & 31); NEXT;
+  OP(SRA) RD = (uint32_t)((int32_t)RS1 >> (RS2 & 31)); NEXT;
+  OP(OR) RD = RS1 | RS2; NEXT;
+  OP(AND) RD = RS1 & RS2; NEXT;
+  OP(SH1ADD) RD = (RS1 << 1) + RS2; NEXT;
+  OP(SH2ADD) RD = (RS1 << 2) + RS2; NEXT;
+  OP(SH3ADD) RD = (RS1 << 3) + RS2; NEXT;
+  OP(NOP) NEXT;
+
+  OP(LB) LOAD(int8_t, 0);
+  OP(LH) LOAD(int16_t, 1);
+  OP(LW) LOAD(int32_t, 2);
+  OP(LBU) LOAD(uint8_t, 0);
+  OP(LHU) LOAD(uint16_t, 1);
+  OP(SB) STORE(uint8_t, 0);
+  OP(SH) STORE(uint16_t, 1);
+  OP(SW) STORE(uint32_t, 2);
+
+  OP(BEQ) BRANCH_IF(RS1 == RS2);
+  OP(BNE) BRANCH_IF(RS1 != RS2);
+  OP(BLT) BRANCH_IF((int32_t)RS1 < (int32_t)RS2);
+  OP(BGE) BRANCH_IF((int32_t)RS1 >= (int32_t)RS2);
+  OP(BLTU) BRANCH_IF(RS1 < RS2);
+  OP(BGEU) BRANCH_IF(RS1 >= RS2);
+
+  OP(JAL) RD = IMM; TAKE_JUMP();
+
+  OP(JALR) {
+    uint32_t to = RS1 + IMM;
+    uint32_t index = (to - IRAM_BASE) / 4;
+    if (__builtin_expect(to < IRAM_BASE || index >= program->size || to & 3, 0))
+      FAULT_AT(to == 0 ? FAULT_NULL_CALL : FAULT_JUMP, to, 0);
+    RD = IRAM_BASE + 4 * (uint32_t)(op - ops + op->length);
+#if EXACT
+    ADVANCE((int32_t)index - (int32_t)(op - ops));
+#else
+    count += op->before + op->cost - ops[index].before;
+    op = ops + index;
+    if (__builtin_expect(count > limit, 0)) goto finished;
+    goto *op->go;
+#endif
+  }
+
+  /* Reached through its entry in runtime.S, by a jump or a pointer; a plain call is fused in the fast run. */
+  OP(ROUTINE) {
+    int64_t cost = call_routine(machine, t, IMM);
+    if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
+    count += cost;
+    NEXT;
+  }
+
+  OP(CALL) RD = IMM; TAKE_JUMP();
+
+  OP(CALL_ROUTINE) {
+    int64_t cost = call_routine(machine, t, IMM);
+    if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
+    count += cost;
+    ADVANCE(op->length);
+  }
+
+  OP(MULTIPLY) x[A0] *= x[A1]; ADVANCE(op->length);
+
+  OP(ME) RD = (uint32_t)(t - machine->tasklets); NEXT;
+  OP(FAULT) FAULT_AT((int32_t)RS1, 0, RS1);
+  OP(PERF_CONFIG) RD = counter_configure(run, t, RS1, REAL_COUNT()); NEXT;
+  OP(PERF_GET) RD = counter_read(run, t, REAL_COUNT()); NEXT;
+
+  OP(LOG) {
+    int32_t written = log_print(machine, RS1);
+    if (written < 0) FAULT_AT(FAULT_OUT_OF_MEMORY, 0, 0);
+    RD = (uint32_t)written;
+    NEXT;
+  }
+
+  OP(EXIT) {
+    t->state = DONE, count++;
+    goto finished;
+  }
+
+  OP(DMA_READ) {
+    int32_t fault = dma(machine, t, RS1, RS2, IMM, true);
+    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, IMM);
+    NEXT;
+  }
+  OP(DMA_WRITE) {
+    int32_t fault = dma(machine, t, RS1, RS2, IMM, false);
+    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, IMM);
+    NEXT;
+  }
+  OP(DMA_READ_N) {
+    int32_t fault = dma(machine, t, RS1, RS2, x[op->rs3], true);
+    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, x[op->rs3]);
+    NEXT;
+  }
+  OP(DMA_WRITE_N) {
+    int32_t fault = dma(machine, t, RS1, RS2, x[op->rs3], false);
+    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, x[op->rs3]);
+    NEXT;
+  }
+
+  /* The fast run sleeps on a taken lock (the phase's model adds the failed tries), the exact one tries again. */
+  OP(LOCK) {
+    if (lock_take(run, t, RS1, REAL_COUNT() + op->cost)) NEXT;
+#if EXACT
+    count += op->cost;
+    run->stats->lock_tries++;
+#else
+    t->state = WAIT_LOCK, t->waits_on = RS1 & (LOCK_BITS - 1);
+#endif
+    goto finished;
+  }
+  OP(TRYLOCK) RD = lock_take(run, t, RS1, REAL_COUNT() + op->cost); NEXT;
+  OP(UNLOCK) lock_release(run, t, RS1, REAL_COUNT() + op->cost); NEXT;
+
+  OP(BARRIER) {
+    uint32_t address = RS1;
+    if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0)
+      FAULT_AT(FAULT_BARRIER, address, 0);
+    t->state = WAIT_BARRIER, t->waits_on = address;
+    op++;
+    goto finished;
+  }
+
+  OP(SEM_TAKE) {
+    int32_t *semaphore = (int32_t *)(wram + RS1);
+    if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
+    if (*semaphore > 0) {
+      --*semaphore;
+      NEXT;
+    }
+    t->state = WAIT_SEM, t->waits_on = RS1;
+    goto finished;
+  }
+  OP(SEM_GIVE) {
+    if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
+    ++*(int32_t *)(wram + RS1);
+    wake_one(run, WAIT_SEM, RS1);
+    NEXT;
+  }
+
+  OP(NOTIFY) {
+    if (wake_one(run, WAIT_FOR, (uint32_t)(t - machine->tasklets))) NEXT;
+    t->state = WAIT_NOTIFY, t->waits_on = (uint32_t)(t - machine->tasklets);
+    goto moved;
+  }
+  OP(WAIT_FOR) {
+    uint32_t other = RS1;
+    if (anyone_in(machine, WAIT_FOR, other)) {
+      RD = 1;
+      NEXT;
+    }
+    RD = 0;
+    if (wake_one(run, WAIT_NOTIFY, other)) NEXT;
+    t->state = WAIT_FOR, t->waits_on = other;
+    goto moved;
+  }
+
+  OP(ILLEGAL) FAULT_AT(FAULT_ILLEGAL, 0, IMM);
+
+#if !EXACT
+#include "fused.h"
+#endif
+
+moved: /* the op is done and paid for, but the tasklet waits before the next */
+#if EXACT
+  count += op->cost;
+#endif
+  op++;
+finished:
+  t->instructions = REAL_COUNT();
+  t->pc = (uint32_t)(op - ops);
+  return NULL;
+}
+
+#undef LOOP
+#undef LABELS
+#undef ADVANCE
+#undef TAKE_JUMP
+#undef SKIPPED_COST
+#undef REAL_COUNT
+#undef OP
+#undef NEXT
+#undef RD
+#undef RS1
+#undef RS2
+#undef IMM
+#undef FAULT_AT
+#undef IN_WRAM
+#undef LOAD
+#undef STORE
+#undef BRANCH_IF

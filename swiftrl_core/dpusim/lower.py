@@ -1,0 +1,138 @@
+"""Turn a decoded and priced program into the arrays that the interpreter in machine.c executes."""
+
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
+from swiftrl_core.dpusim.elf import IRAM_BASE, Program
+from swiftrl_core.dpusim.proxy import static_costs
+from swiftrl_core.dpusim.rv32 import BRANCHES, Instruction, Op, Routine, decode_all
+
+#: `struct op` of machine.h.
+OP_RECORD = np.dtype(
+    [("code", "<u8"), ("imm", "<i4"), ("rd", "u1"), ("rs1", "u1"), ("rs2", "u1"), ("rs3", "u1")]
+    + [("target", "<i4"), ("jump_cost", "<i4"), ("before", "<i4"), ("cost", "<u2"), ("length", "<u2")]
+)
+RA, A0, A1 = 1, 10, 11
+#: Where the interpreter sends writes to x0.
+NOWHERE = 32
+
+#: Calls of routines that the fast run executes in one op, with their argument moves.
+_FUSED_CALLS = {
+    Routine.mulsi3: Op.CALL_MUL,
+    Routine.divsi3: Op.CALL_DIV,
+    Routine.udivsi3: Op.CALL_UDIV,
+    Routine.umodsi3: Op.CALL_UMOD,
+}
+
+
+class Lowering:
+    """The program's two arrays of ops while they are made."""
+
+    def __init__(self, program: Program):
+        self.code = decode_all(program.text, IRAM_BASE)
+        self.cost, self.known_multiplies = static_costs(self.code, program.functions, IRAM_BASE)
+        self.before = np.concatenate([[0], np.cumsum(self.cost)])
+        self.exact = np.zeros(len(self.code) + 1, OP_RECORD)
+        self._plain()
+        self._calls()
+        self.fast = self.exact.copy()
+        self._fused_calls()
+
+    def _plain(self) -> None:
+        """One op an instruction."""
+        for i, (instruction, op) in enumerate(zip(self.code, self.exact[:-1], strict=True)):
+            op["code"], op["imm"], op["cost"], op["length"] = instruction.op, _int32(instruction.imm), self.cost[i], 1
+            op["rd"] = instruction.writes or NOWHERE
+            op["rs1"], op["rs2"], op["rs3"] = instruction.rs1, instruction.rs2, instruction.rd
+            if instruction.op in BRANCHES or instruction.op is Op.JAL:
+                self._jump(i, op, instruction.imm, 1)
+        self.exact["before"] = self.before
+        self.exact[-1]["code"], self.exact[-1]["length"] = Op.ILLEGAL, 1  # running off the end
+
+    def _jump(self, i: int, op: np.void, address: int, length: int) -> None:
+        """Fill in a jump: how far, what it adds to the count, and the address behind it as `imm`."""
+        target = (address - IRAM_BASE) // 4
+        op["imm"] = _int32(IRAM_BASE + 4 * (i + length))
+        if not 0 <= target < len(self.code):
+            op["code"] = Op.ILLEGAL
+            return
+        op["target"] = target - i
+        op["jump_cost"] = self.before[i + length] - self.before[target]
+
+    def callee(self, i: int) -> int | None:
+        """Return the address that the pair of instructions at `i` jumps to, if it is such a pair."""
+        return callee(self.code, i)
+
+    def _calls(self) -> None:
+        """Join `auipc, jalr` into one op; a routine is executed in place of its call."""
+        for i in range(len(self.code) - 1):
+            address = self.callee(i)
+            if address is None:
+                continue
+            op = self.exact[i]
+            op["rd"], op["length"] = self.code[i + 1].rd or NOWHERE, 2
+            op["cost"] = self.cost[i] + self.cost[i + 1]
+            routine = routine_at(self.code, address)
+            if routine is None or self.code[i + 1].rd != RA:
+                op["code"] = Op.CALL
+                self._jump(i, op, address, 2)
+            else:
+                op["code"] = Op.MULTIPLY if i in self.known_multiplies else Op.CALL_ROUTINE
+                op["imm"] = routine
+
+    def _fused_calls(self) -> None:
+        """Give calls of frequent routines an op of their own, argument moves included."""
+        for i, op in enumerate(self.exact[:-1]):
+            if op["code"] != Op.CALL_ROUTINE or int(op["imm"]) not in _FUSED_CALLS:
+                continue
+            first, sources = self._argument_moves(i)
+            fused = self.fast[first]
+            fused["code"], fused["length"] = _FUSED_CALLS[Routine(int(op["imm"]))], i + 2 - first
+            fused["rs1"], fused["rs2"] = sources[A0], sources[A1]
+
+    def _argument_moves(self, call: int) -> tuple[int, dict[int, int]]:
+        """Return where the moves into a0 and a1 before a call begin, and what they move."""
+        sources = {A0: A0, A1: A1}
+        first = call
+        while first > 0 and self._is_move(first - 1, sources):
+            first -= 1
+            sources[self.code[first].rd] = self.code[first].rs1
+        return first, sources
+
+    def _is_move(self, i: int, sources: Mapping[int, int]) -> bool:
+        """Whether instruction `i` moves into an argument that nothing later moves into or from."""
+        move = self.code[i]
+        free = move.rd in sources and sources[move.rd] == move.rd and move.rd not in (
+            source for register, source in sources.items() if register != move.rd
+        )
+        return move.op is Op.ADDI and move.imm == 0 and move.rs1 != 0 and free
+
+
+def callee(code: list[Instruction], i: int) -> int | None:
+    """Return the address called by the pair `auipc r; jalr _, r` at index `i`, or None if there is no such pair."""
+    high, jump = code[i], code[i + 1] if i + 1 < len(code) else None
+    if high.op is not Op.LUI or jump is None or jump.op is not Op.JALR or jump.rs1 != high.rd or high.rd == 0:
+        return None
+    return (high.imm + jump.imm) & 0xFFFFFFFF
+
+
+def routine_at(code: list[Instruction], address: int) -> Routine | None:
+    """Return the runtime routine whose entry is at an address, or None."""
+    index = (address - IRAM_BASE) // 4
+    if 0 <= index < len(code) and code[index].op is Op.ROUTINE:
+        return Routine(code[index].imm)
+    return None
+
+
+def _int32(value: int) -> int:
+    """Wrap a 32-bit number to the signed range."""
+    return (value + 0x80000000) % 0x100000000 - 0x80000000
+
+
+@functools.lru_cache(maxsize=64)
+def lower(program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ops of the fast and of the exact run, one per instruction and one behind the end."""
+    lowering = Lowering(program)
+    return lowering.fast, lowering.exact

@@ -1,0 +1,409 @@
+/* A DPU simulator: memories, synchronisation, and two ways to run the tasklets.
+ *
+ * The fast run takes tasklet after tasklet, each until it must wait, and gets the time of such a phase from a closed
+ * form. The exact run interleaves them instruction by instruction: one issue a cycle, at most one in 11 cycles for a
+ * tasklet, DMA transfers one after the other. A program whose result does not depend on the order of its tasklets
+ * leaves the same memory behind in both. */
+#include "machine.h"
+
+#include <stdlib.h>
+
+#include "opcodes.h"
+#include "routines.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum op_number {
+#define OP_NUMBER(name) OP_##name,
+  DPU_OPS(OP_NUMBER) DPU_FUSED_OPS(OP_NUMBER) OP_COUNT
+};
+
+enum routine_number {
+#define ROUTINE_NUMBER(name) ROUTINE_##name,
+  DPU_ROUTINES(ROUTINE_NUMBER) ROUTINE_COUNT
+};
+
+enum {
+  MRAM_LOAD_EXTRA = 3,  /* a scalar read from MRAM: address, DMA, mask, load instead of a load */
+  MRAM_STORE_EXTRA = 4, /* read, change, write back */
+  SLICE = 1 << 18,      /* instructions after which a tasklet that never waits lets others run */
+};
+
+/* ---- memory ---- */
+
+static const uint8_t fresh_page[PAGE_BYTES] = {[0 ... PAGE_BYTES - 1] = FRESH};
+
+const uint8_t *mram_page(const struct machine *machine, uint32_t offset) {
+  const uint8_t *page = machine->pages[offset / PAGE_BYTES];
+  return page ? page : fresh_page;
+}
+
+uint8_t *mram_page_for_writing(struct machine *machine, uint32_t offset) {
+  uint8_t **page = &machine->pages[offset / PAGE_BYTES];
+  if (!*page) {
+    *page = malloc(PAGE_BYTES);
+    if (*page) memcpy(*page, fresh_page, PAGE_BYTES);
+  }
+  return *page;
+}
+
+static bool mram_holds(const struct machine *machine, uint32_t offset, size_t size) {
+  return offset <= machine->program->mram_bytes && size <= machine->program->mram_bytes - offset;
+}
+
+/* Both copy page by page and tell whether the range lies in MRAM (and, writing, whether memory sufficed). */
+EXPORT bool mram_copy_out(const struct machine *machine, uint32_t offset, void *to, size_t size) {
+  if (!mram_holds(machine, offset, size)) return false;
+  for (uint8_t *out = to; size;) {
+    size_t within = offset % PAGE_BYTES, piece = PAGE_BYTES - within < size ? PAGE_BYTES - within : size;
+    memcpy(out, mram_page(machine, offset) + within, piece);
+    out += piece, offset += (uint32_t)piece, size -= piece;
+  }
+  return true;
+}
+
+EXPORT bool mram_copy_in(struct machine *machine, uint32_t offset, const void *from, size_t size) {
+  if (!mram_holds(machine, offset, size)) return false;
+  for (const uint8_t *in = from; size;) {
+    size_t within = offset % PAGE_BYTES, piece = PAGE_BYTES - within < size ? PAGE_BYTES - within : size;
+    uint8_t *page = mram_page_for_writing(machine, offset);
+    if (!page) return false;
+    memcpy(page + within, in, piece);
+    in += piece, offset += (uint32_t)piece, size -= piece;
+  }
+  return true;
+}
+
+static void count_transfer(struct tasklet *t, uint32_t size, bool read) {
+  int64_t cycles = read ? dma_read_cycles(size) : dma_write_cycles(size);
+  t->dma_cycles += cycles, t->dma_pending += cycles, t->dma_transfers++;
+  if (read)
+    t->dma_bytes_read += size;
+  else
+    t->dma_bytes_written += size;
+}
+
+/* One DMA transfer. Returns a fault code, 0 when all is well. */
+static int32_t dma(struct machine *machine, struct tasklet *t, uint32_t wram, uint32_t mram, uint32_t size, bool read) {
+  if (size < 8 || size > 2048 || size % 8) return FAULT_DMA_SIZE;
+  if ((wram | mram) & 7) return FAULT_DMA_ALIGNMENT;
+  if (wram > machine->program->wram_bytes - size) return FAULT_DMA_WRAM;
+  if (mram < MRAM_BASE || !mram_holds(machine, mram - MRAM_BASE, size)) return FAULT_DMA_MRAM;
+  bool copied = read ? mram_copy_out(machine, mram - MRAM_BASE, machine->wram + wram, size)
+                     : mram_copy_in(machine, mram - MRAM_BASE, machine->wram + wram, size);
+  if (!copied) return FAULT_OUT_OF_MEMORY;
+  count_transfer(t, size, read);
+  return FAULT_NONE;
+}
+
+static void set_fault(struct machine *machine, const struct tasklet *t, ptrdiff_t index, int32_t code, uint32_t address,
+                      uint32_t value) {
+  int32_t tasklet = (int32_t)(t - machine->tasklets);
+  machine->fault = (struct fault){code, tasklet, IRAM_BASE + 4 * (uint32_t)index, address, value};
+}
+
+/* A scalar outside WRAM: in MRAM the DPU moves its eight bytes by DMA. Sets the fault and returns false elsewhere. */
+static bool far_check(struct machine *machine, struct tasklet *t, ptrdiff_t index, uint32_t address, uint32_t size) {
+  int32_t fault = FAULT_NONE;
+  if (address & (size - 1))
+    fault = FAULT_ALIGNMENT;
+  else if (address < MRAM_BASE || !mram_holds(machine, address - MRAM_BASE, size))
+    fault = FAULT_ADDRESS;
+  if (fault) set_fault(machine, t, index, fault, address, size);
+  return !fault;
+}
+
+static bool far_load(struct machine *machine, struct tasklet *t, ptrdiff_t index, uint32_t address, void *value,
+                     uint32_t size) {
+  if (!far_check(machine, t, index, address, size)) return false;
+  mram_copy_out(machine, address - MRAM_BASE, value, size);
+  count_transfer(t, 8, true);
+  return true;
+}
+
+static bool far_store(struct machine *machine, struct tasklet *t, ptrdiff_t index, uint32_t address, const void *value,
+                      uint32_t size) {
+  if (!far_check(machine, t, index, address, size)) return false;
+  if (!mram_copy_in(machine, address - MRAM_BASE, value, size)) {
+    set_fault(machine, t, index, FAULT_OUT_OF_MEMORY, address, size);
+    return false;
+  }
+  count_transfer(t, 8, true);
+  count_transfer(t, 8, false);
+  return true;
+}
+
+/* ---- routines ---- */
+
+static routine_function *const arithmetic[] = {
+#define ARITHMETIC(name) routine_##name,
+    DPU_ARITHMETIC(ARITHMETIC)};
+
+/* The range of a block routine, in whichever memory; NULL when it does not lie in one. MRAM goes byte by byte. */
+static bool block_byte(struct machine *machine, uint32_t address, uint8_t *value, bool store) {
+  if (address < machine->program->wram_bytes) {
+    if (store)
+      machine->wram[address] = *value;
+    else
+      *value = machine->wram[address];
+    return true;
+  }
+  if (address < MRAM_BASE) return false;
+  return store ? mram_copy_in(machine, address - MRAM_BASE, value, 1) : mram_copy_out(machine, address - MRAM_BASE, value, 1);
+}
+
+static bool in_wram(const struct machine *machine, uint32_t address, uint32_t size) {
+  return size <= machine->program->wram_bytes && address <= machine->program->wram_bytes - size;
+}
+
+/* memcpy and memmove. Returns the cost, or minus a fault code. */
+static int64_t block_copy(struct machine *machine, const uint32_t *x) {
+  uint32_t to = x[A0], from = x[A1], size = x[A2];
+  if (in_wram(machine, to, size) && in_wram(machine, from, size)) {
+    memmove(machine->wram + to, machine->wram + from, size);
+    return cost_copy(to, from, size);
+  }
+  for (uint32_t i = 0; i < size; i++) {
+    uint32_t at = to > from ? size - 1 - i : i; /* in the order that overlapping ranges need */
+    uint8_t byte;
+    if (!block_byte(machine, from + at, &byte, false) || !block_byte(machine, to + at, &byte, true))
+      return -FAULT_ADDRESS;
+  }
+  return cost_copy(to, from, size);
+}
+
+static int64_t block_fill(struct machine *machine, const uint32_t *x) {
+  uint32_t to = x[A0], size = x[A2];
+  if (!in_wram(machine, to, size)) return -FAULT_ADDRESS;
+  memset(machine->wram + to, (int)x[A1], size);
+  return cost_fill(to, size);
+}
+
+/* Run a routine on the registers of a tasklet. Returns its cost, or minus a fault code. */
+static int64_t call_routine(struct machine *machine, struct tasklet *t, uint32_t number) {
+  if (number == ROUTINE_memset) return block_fill(machine, t->x);
+  if (number >= ROUTINE_memcpy) return block_copy(machine, t->x);
+  uint32_t cost = arithmetic[number](t->x);
+  return cost == DIVIDED_BY_ZERO ? -FAULT_DIVISION_BY_ZERO : (int64_t)cost;
+}
+
+/* For tests: apply routine `number` to four argument registers in place. Returns its cost, UINT32_MAX for x / 0. */
+EXPORT uint32_t dpu_routine(uint32_t number, uint32_t arguments[4]) {
+  uint32_t x[33] = {0};
+  memcpy(x + A0, arguments, 16);
+  uint32_t cost = arithmetic[number](x);
+  memcpy(arguments, x + A0, 16);
+  return cost;
+}
+
+/* ---- synchronisation ---- */
+
+static bool anyone_in(const struct machine *machine, int32_t state, uint32_t waits_on) {
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
+    const struct tasklet *t = &machine->tasklets[i];
+    if (t->state == state && t->waits_on == waits_on) return true;
+  }
+  return false;
+}
+
+/* Wake the first tasklet that waits so. A sleeper on a lock or a semaphore tries again; the others have finished. */
+static bool wake_one(struct run *run, int32_t state, uint32_t waits_on) {
+  for (uint32_t i = 0; i < run->machine->program->nr_tasklets; i++) {
+    struct tasklet *t = &run->machine->tasklets[i];
+    if (t->state == state && t->waits_on == waits_on) {
+      t->state = WOKEN, run->woken = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* `after` is the tasklet's count behind the lock instruction; from there the lock is held. */
+static bool lock_take(struct run *run, struct tasklet *t, uint32_t address, int64_t after) {
+  uint32_t bit = address & (LOCK_BITS - 1);
+  struct machine *machine = run->machine;
+  if (machine->lock_owner[bit] >= 0) return false;
+  int32_t tasklet = (int32_t)(t - machine->tasklets);
+  machine->lock_owner[bit] = (int8_t)tasklet;
+  if (run->phase) {
+    run->phase->holding_since[bit] = after;
+    run->phase->locks[bit][tasklet].times++;
+    run->phase->locked = true;
+  }
+  return true;
+}
+
+static void lock_release(struct run *run, struct tasklet *t, uint32_t address, int64_t after) {
+  uint32_t bit = address & (LOCK_BITS - 1);
+  struct machine *machine = run->machine;
+  int32_t owner = machine->lock_owner[bit];
+  if (run->phase && owner == t - machine->tasklets)
+    run->phase->locks[bit][owner].held += (int32_t)(after - run->phase->holding_since[bit]);
+  machine->lock_owner[bit] = -1;
+  wake_one(run, WAIT_LOCK, bit);
+}
+
+/* ---- performance counter ---- */
+
+enum { COUNT_SAME = 0, COUNT_CYCLES = 1, COUNT_INSTRUCTIONS = 2, COUNT_RESET = 4, COUNTER_UNIT = 16 };
+
+/* What the counter would show. In a fast run the other tasklets count up to the same point of the phase: those that
+ * ran before may be beyond it, those that run later are added when the phase closes. */
+static int64_t counter_now(struct run *run, const struct tasklet *t, int64_t count, int32_t mode) {
+  struct machine *machine = run->machine;
+  if (!run->phase) return mode == COUNT_CYCLES ? machine->clock_cycles + run->now : machine->clock_instructions + run->issued;
+  struct phase *phase = run->phase;
+  uint32_t self = (uint32_t)(t - machine->tasklets), tasklets = machine->program->nr_tasklets;
+  int64_t own = count - phase->start[self];
+  if (mode == COUNT_CYCLES) {
+    int64_t interval = tasklets > ISSUE_INTERVAL ? tasklets : ISSUE_INTERVAL;
+    return machine->clock_cycles + phase->base_cycles + own * interval + t->dma_cycles - phase->dma_start[self];
+  }
+  int64_t sum = machine->clock_instructions + phase->base_instructions + own;
+  for (uint32_t i = 0; i < tasklets; i++) {
+    if (i == self) continue;
+    int64_t others = machine->tasklets[i].instructions - phase->start[i];
+    sum += others < own ? others : own;
+  }
+  return sum;
+}
+
+static uint32_t counter_read(struct run *run, const struct tasklet *t, int64_t count) {
+  const struct perf *perf = &run->machine->perf;
+  if (perf->mode != COUNT_CYCLES && perf->mode != COUNT_INSTRUCTIONS) return 0;
+  return (uint32_t)((counter_now(run, t, count, perf->mode) - perf->start) / COUNTER_UNIT);
+}
+
+static uint32_t counter_configure(struct run *run, const struct tasklet *t, uint32_t config, int64_t count) {
+  struct machine *machine = run->machine;
+  uint32_t before = counter_read(run, t, count);
+  int32_t mode = config & 3;
+  int32_t changed = mode != COUNT_SAME && mode != machine->perf.mode;
+  if (mode != COUNT_SAME) machine->perf.mode = mode;
+  if (!(config & COUNT_RESET) && !changed) return before;
+  machine->perf.start = counter_now(run, t, count, machine->perf.mode);
+  if (run->phase) {
+    struct phase *phase = run->phase;
+    phase->counter_owner = (int32_t)(t - machine->tasklets);
+    phase->counter_at = count - phase->start[phase->counter_owner];
+    for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
+      int64_t done = machine->tasklets[i].instructions - phase->start[i];
+      phase->counted[i] = done < phase->counter_at ? done : phase->counter_at;
+    }
+  }
+  return before;
+}
+
+/* Now that all tasklets have run the phase: what they did before the reset belongs to the time before it. */
+static void counter_close_phase(struct run *run) {
+  struct phase *phase = run->phase;
+  if (phase->counter_owner < 0) return;
+  struct machine *machine = run->machine;
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
+    if ((int32_t)i == phase->counter_owner || machine->perf.mode != COUNT_INSTRUCTIONS) continue;
+    int64_t done = machine->tasklets[i].instructions - phase->start[i];
+    machine->perf.start += (done < phase->counter_at ? done : phase->counter_at) - phase->counted[i];
+  }
+  phase->counter_owner = -1;
+}
+
+/* ---- the two loops ---- */
+
+#define EXACT 0
+#include "interpreter.h"
+#undef EXACT
+#define EXACT 1
+#include "interpreter.h"
+#undef EXACT
+
+#include "barrier.h"
+#include "fast.h"
+#include "exact.h"
+
+/* ---- programs and machines, for Python ---- */
+
+/* Replace the numbers of ops by the addresses that execute them. The arrays stay Python's. */
+EXPORT void dpu_program_prepare(struct program *program) {
+  const void *const *fast = run_until_blocked(NULL, NULL, 0);
+  const void *const *exact = run_one(NULL, NULL, 0);
+  for (uint32_t i = 0; i < program->size; i++) {
+    program->fast[i].go = fast[program->fast[i].code];
+    program->exact[i].go = exact[program->exact[i].code];
+  }
+}
+
+EXPORT void dpu_free(struct machine *machine) {
+  if (!machine) return;
+  for (uint32_t i = 0; machine->pages && i < machine->page_count; i++) free(machine->pages[i]);
+  free(machine->pages);
+  free(machine->wram);
+  free(machine->log);
+  free(machine);
+}
+
+EXPORT struct machine *dpu_new(const struct program *program) {
+  struct machine *machine = calloc(1, sizeof *machine);
+  if (!machine) return NULL;
+  machine->program = program;
+  machine->page_count = program->mram_bytes / PAGE_BYTES;
+  machine->pages = calloc(machine->page_count, sizeof *machine->pages);
+  machine->wram = malloc(program->wram_bytes);
+  if (!machine->pages || !machine->wram) return dpu_free(machine), NULL;
+  memset(machine->wram, FRESH, program->wram_bytes);
+  return machine;
+}
+
+EXPORT void dpu_set_program(struct machine *machine, const struct program *program) { machine->program = program; }
+
+EXPORT uint8_t *dpu_wram(struct machine *machine) { return machine->wram; }
+EXPORT const struct fault *dpu_fault(const struct machine *machine) { return &machine->fault; }
+EXPORT const char *dpu_log(const struct machine *machine, size_t *size) { return *size = machine->log_size, machine->log; }
+
+/* Bytes of host memory that the machine occupies. */
+EXPORT size_t dpu_host_bytes(const struct machine *machine) {
+  size_t pages = 0;
+  for (uint32_t i = 0; i < machine->page_count; i++) pages += machine->pages[i] != NULL;
+  return sizeof *machine + machine->program->wram_bytes + machine->page_count * sizeof *machine->pages +
+         pages * PAGE_BYTES + machine->log_room;
+}
+
+/* Put every tasklet at the start and clear locks and log; memories keep their content. */
+EXPORT void dpu_boot(struct machine *machine) {
+  const struct program *program = machine->program;
+  memset(machine->tasklets, 0, sizeof machine->tasklets);
+  memset(machine->lock_owner, -1, sizeof machine->lock_owner);
+  machine->log_size = 0;
+  for (uint32_t i = 0; i < program->nr_tasklets; i++) {
+    machine->tasklets[i].pc = (program->entry - IRAM_BASE) / 4;
+    machine->tasklets[i].x[2] = program->stacks_start + (i + 1) * program->stack_bytes;
+  }
+}
+
+static void collect(const struct machine *machine, struct run_stats *stats) {
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
+    const struct tasklet *t = &machine->tasklets[i];
+    stats->instructions[i] = t->instructions;
+    stats->dma_cycles[i] = t->dma_cycles;
+    stats->dma_bytes_read[i] = t->dma_bytes_read;
+    stats->dma_bytes_written[i] = t->dma_bytes_written;
+    stats->dma_transfers[i] = t->dma_transfers;
+  }
+}
+
+static void run_machine(struct machine *machine, bool exact, int64_t budget, struct run_stats *stats) {
+  struct run run = {.machine = machine, .stats = stats};
+  memset(stats, 0, sizeof *stats);
+  if (machine->fault.code) return; /* a DPU in fault stays so */
+  if (exact && machine->program->nr_tasklets > 1)
+    run_exact(&run, budget);
+  else
+    run_fast(&run, budget);
+  collect(machine, stats);
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) machine->clock_instructions += stats->instructions[i];
+  machine->clock_cycles += stats->cycles;
+}
+
+/* Run machines one after the other, each until all its tasklets have ended or one has faulted. */
+EXPORT void dpu_run(struct machine *const *machines, int64_t count, bool exact, int64_t budget, struct run_stats *stats) {
+  for (int64_t i = 0; i < count; i++) run_machine(machines[i], exact, budget, &stats[i]);
+}
