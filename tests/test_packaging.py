@@ -9,6 +9,7 @@ import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -32,8 +33,11 @@ KERNELS_AND_SIMULATOR = (
     "dpu_src/learner.c",
     "dpu_src/td_update.h",
     "swiftrl_core/cpu/engine.c",
+    "swiftrl_core/dpusim/costs.h",
     "swiftrl_core/dpusim/include/mram.h",
     "swiftrl_core/dpusim/link.ld",
+    "swiftrl_core/dpusim/machine.c",
+    "swiftrl_core/dpusim/runtime.S",
     "swiftrl_core/dpusim/runtime.c",
 )
 """Some of what the package compiles where it runs; the test compares the rest with the tree."""
@@ -147,23 +151,25 @@ def test_wheel_carries_nothing_else(wheel):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"swiftrl_core", "dpu_src"}
 
 
-def test_unpacked_wheel_compiles_its_kernels_from_its_own_sources(wheel, tmp_path):
-    zipfile.ZipFile(wheel).extractall(tmp_path)
-    program = (
-        "from swiftrl_core import layout, toolchain\n"
-        "from swiftrl_core.cpu.backend import ENGINE\n"
-        "switches = [f'-D{n}={v}' for n, v in dict(ALGORITHM=0, SAMPLING=0, NUMBER_FORMAT=0, N_ACTIONS=4).items()]\n"
-        "toolchain.compile_shared_library([ENGINE], flags=switches, include_directories=[layout.KERNEL_DIRECTORY])\n"
-        "print(ENGINE, layout.KERNEL_DIRECTORY, layout.constant('DMA_BLOCK_BYTES'))"
-    )
-    environment = os.environ | {"PYTHONPATH": str(tmp_path), "SWIFTRL_CACHE": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert done.returncode == 0, done.stderr
-    engine, kernels, block = done.stdout.split()
-    assert Path(engine).is_relative_to(tmp_path)
-    assert Path(kernels) == tmp_path / "dpu_src"
-    assert int(block) == 2048
+def test_unpacked_wheel_trains_on_simulated_dpus_from_its_own_sources(wheel, tmp_path):
+    site, work = tmp_path / "site", tmp_path / "work"
+    work.mkdir()
+    zipfile.ZipFile(wheel).extractall(site)
+    environment = os.environ | {"PYTHONPATH": str(site), "SWIFTRL_CACHE": str(tmp_path / "cache")}
+
+    def python(*arguments: str) -> str:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=work, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    kernels = python("-c", "from swiftrl_core import layout; print(layout.KERNEL_DIRECTORY)").strip()
+    assert Path(kernels) == site / "dpu_src"
+    cli = ("-m", "swiftrl_core.cli")
+    python(*cli, "collect", "--env", "frozenlake", "--transitions", "500", "--out", "lake.parquet")
+    schedule = ("--dpus", "2", "--episodes", "2", "--tau", "1")
+    python(*cli, "train", "--data", "lake.parquet", "--backend", "pim", *schedule, "--out", "run")
+    assert np.load(work / "run" / "q_table.npy").shape == (16, 4)
 
 
 def test_console_script_is_the_command_line():
