@@ -432,9 +432,12 @@ def test_both_modes_give_the_same_memory(probe, mode):
         assert dpus.sum.int64() == [64 * 2 * 0x01010101, 64 * 2 * 0x02020202]
 
 
-def test_an_unknown_mode_is_refused():
-    with pytest.raises(DpuError, match="exact"):
-        DpuSet(nr_dpus=1, mode="slow")
+@pytest.mark.parametrize(
+    ("wrong", "says"), [({"mode": "slow"}, "exact"), ({"threads": 0}, "threads is 1 or more")]
+)
+def test_unknown_ways_to_run_are_refused(wrong, says):
+    with pytest.raises(DpuError, match=says):
+        DpuSet(nr_dpus=1, **wrong)
 
 
 # -- logs --------------------------------------------------------------------------------------------------------

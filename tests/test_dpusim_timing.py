@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swiftrl_core.dpusim import timing
+from swiftrl_core.dpusim.machine import library
 from swiftrl_core.errors import SwiftRLError
 
 PRIM = timing.PROFILES["upmem-2556"]
 SERVERS = st.sampled_from(sorted(timing.PROFILES)).map(timing.PROFILES.get)
 COUNTS = st.integers(0, 10**9)
-PHASE = st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=24)
+IDLE = st.just((0, 0))
+BUSY = st.tuples(st.integers(1, 10**9), COUNTS)
+PHASE = st.lists(IDLE | BUSY, min_size=1, max_size=24)
 
 
 def cycles_of(phase):
@@ -33,13 +36,25 @@ def test_a_phase_lies_between_its_bounds(phase):
     assert cycles <= (11 * sum(issued) + sum(waited)) * (1 + 1e-12)
 
 
-@given(PHASE, st.data())
+@given(st.lists(BUSY, min_size=1, max_size=24), st.data())
 def test_more_work_never_takes_less_time(phase, data):
     which = data.draw(st.integers(0, len(phase) - 1))
     more, longer = data.draw(COUNTS), data.draw(COUNTS)
     grown = list(phase)
     grown[which] = (phase[which][0] + more, phase[which][1] + longer)
     assert cycles_of(grown) >= cycles_of(phase) * (1 - 1e-12)
+
+
+@given(PHASE, st.integers(0, 8))
+def test_idle_tasklets_take_no_time(phase, idle):
+    assert cycles_of([*phase, *[(0, 0)] * idle]) == pytest.approx(cycles_of(phase), rel=1e-12)
+
+
+@given(PHASE)
+def test_the_interpreter_has_the_same_closed_form(phase):
+    issued, waited = np.array(phase, np.int64).T.copy()
+    cycles = library().dpu_closed_form(issued.ctypes.data, waited.ctypes.data, len(phase))
+    assert cycles == pytest.approx(timing.pipeline_cycles(issued, waited), rel=1e-12, abs=0.5)
 
 
 @given(PHASE, st.randoms())
@@ -49,7 +64,7 @@ def test_the_order_of_the_tasklets_does_not_matter(phase, random):
     assert cycles_of(shuffled) == pytest.approx(cycles_of(phase), rel=1e-12)
 
 
-@given(COUNTS, COUNTS)
+@given(st.integers(1, 10**9), COUNTS)
 def test_one_tasklet_takes_eleven_cycles_an_instruction_and_its_dma(issued, waited):
     assert timing.pipeline_cycles([issued], [waited]) == pytest.approx(11 * issued + waited)
 
@@ -67,7 +82,8 @@ def test_unbalanced_tasklets_by_hand():
 
 def test_many_phases_at_once_equal_one_by_one():
     rng = np.random.default_rng(1)
-    issued, waited = rng.integers(0, 1000, (2, 5, 7, 16))
+    issued, waited = rng.integers(0, 1000, (2, 5, 7, 16)) * (rng.random((5, 7, 16)) < 0.7)
+    waited *= issued > 0
     together = timing.pipeline_cycles(issued, waited)
     assert together.shape == (5, 7)
     for place in np.ndindex(5, 7):
@@ -75,7 +91,7 @@ def test_many_phases_at_once_equal_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("issued", "waited"), [([1, 2], [1]), ([], []), ([-1], [0]), ([0], [-1]), (1, 1)], ids=str
+    ("issued", "waited"), [([1, 2], [1]), ([], []), ([-1], [0]), ([0], [-1]), ([0], [8]), (1, 1)], ids=str
 )
 def test_impossible_phases_are_refused(issued, waited):
     with pytest.raises(SwiftRLError):

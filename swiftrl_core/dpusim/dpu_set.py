@@ -89,6 +89,8 @@ class DpuSet:
         server = _hardware(profile, hardware)
         if mode not in ("fast", "exact"):
             raise DpuError(f"mode is 'fast' or 'exact', not {mode!r}")
+        if threads is not None and threads < 1:
+            raise DpuError(f"threads is 1 or more, or None for one per core; not {threads}")
         ranks = _choose(server, nr_dpus, nr_ranks)
         ids = [rank << 16 | place for rank, places in enumerate(ranks) for place in places]
         if isinstance(log, list) and len(log) != len(ids):
