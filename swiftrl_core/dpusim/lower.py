@@ -6,15 +6,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from swiftrl_core.dpusim.elf import IRAM_BASE, Program
-from swiftrl_core.dpusim.proxy import static_costs
-from swiftrl_core.dpusim.rv32 import BRANCHES, Instruction, Op, Routine, decode_all
+from swiftrl_core.dpusim.flow import A0, A1
+from swiftrl_core.dpusim.proxy import price
+from swiftrl_core.dpusim.rv32 import BRANCHES, Op, Routine, decode_all
 
 #: `struct op` of machine.h.
 OP_RECORD = np.dtype(
     [("code", "<u8"), ("imm", "<i4"), ("rd", "u1"), ("rs1", "u1"), ("rs2", "u1"), ("rs3", "u1")]
     + [("target", "<i4"), ("jump_cost", "<i4"), ("before", "<i4"), ("cost", "<u2"), ("length", "<u2")]
 )
-RA, A0, A1 = 1, 10, 11
 #: Where the interpreter sends writes to x0.
 NOWHERE = 32
 
@@ -32,7 +32,8 @@ class Lowering:
 
     def __init__(self, program: Program):
         self.code = decode_all(program.text, IRAM_BASE)
-        self.cost, self.known_multiplies = static_costs(self.code, program.functions, IRAM_BASE)
+        pricing = price(self.code, IRAM_BASE, entry_points(program))
+        self.cost, self.flow, self.known_multiplies = pricing.cost, pricing.flow, pricing.multiplies
         self.before = np.concatenate([[0], np.cumsum(self.cost)])
         self.exact = np.zeros(len(self.code) + 1, OP_RECORD)
         self._plain()
@@ -61,23 +62,19 @@ class Lowering:
         op["target"] = target - i
         op["jump_cost"] = self.before[i + length] - self.before[target]
 
-    def callee(self, i: int) -> int | None:
-        """Return the address that the pair of instructions at `i` jumps to, if it is such a pair."""
-        return callee(self.code, i)
-
     def _calls(self) -> None:
         """Join `auipc, jalr` into one op; a routine is executed in place of its call."""
         for i in range(len(self.code) - 1):
-            address = self.callee(i)
-            if address is None:
+            target = self.flow.callee(i)
+            if target is None:
                 continue
             op = self.exact[i]
             op["rd"], op["length"] = self.code[i + 1].rd or NOWHERE, 2
             op["cost"] = self.cost[i] + self.cost[i + 1]
-            routine = routine_at(self.code, address)
-            if routine is None or self.code[i + 1].rd != RA:
+            routine = self.flow.routine_called(i)
+            if routine is None:
                 op["code"] = Op.CALL
-                self._jump(i, op, address, 2)
+                self._jump(i, op, IRAM_BASE + 4 * target, 2)
             else:
                 op["code"] = Op.MULTIPLY if i in self.known_multiplies else Op.CALL_ROUTINE
                 op["imm"] = routine
@@ -110,20 +107,14 @@ class Lowering:
         return move.op is Op.ADDI and move.imm == 0 and move.rs1 != 0 and free
 
 
-def callee(code: list[Instruction], i: int) -> int | None:
-    """Return the address called by the pair `auipc r; jalr _, r` at index `i`, or None if there is no such pair."""
-    high, jump = code[i], code[i + 1] if i + 1 < len(code) else None
-    if high.op is not Op.LUI or jump is None or jump.op is not Op.JALR or jump.rs1 != high.rd or high.rd == 0:
-        return None
-    return (high.imm + jump.imm) & 0xFFFFFFFF
-
-
-def routine_at(code: list[Instruction], address: int) -> Routine | None:
-    """Return the runtime routine whose entry is at an address, or None."""
-    index = (address - IRAM_BASE) // 4
-    if 0 <= index < len(code) and code[index].op is Op.ROUTINE:
-        return Routine(code[index].imm)
-    return None
+def entry_points(program: Program) -> set[int]:
+    """Return where control may arrive by other ways than a visible jump: functions, and text addresses in data."""
+    text = range(IRAM_BASE, IRAM_BASE + len(program.text), 4)
+    found = {address for address, _ in program.functions.values()}
+    for segment in program.segments:
+        words = np.frombuffer(segment.data[: len(segment.data) // 4 * 4], "<u4")
+        found |= {int(word) for word in words[words >= IRAM_BASE] if int(word) in text}
+    return found
 
 
 def _int32(value: int) -> int:
