@@ -284,6 +284,20 @@ def test_the_platform_can_be_chosen(sdk, probe):
         open_dpu_set(1, probe, platform="abacus")
 
 
+def test_a_server_to_simulate_is_not_taken_for_the_one_that_is_there(sdk, probe):
+    with pytest.raises(SwiftRLError, match="choose platform='simulator'"):
+        open_dpu_set(1, probe, hardware="upimulator-server")
+
+
+def test_a_whole_server_learns_each_its_own(no_sdk, probe):
+    with open_dpu_set(2560, probe) as dpus:
+        assert dpus.describe()["ranks"] == 40
+        dpus.scatter("block", np.repeat(np.arange(2560, dtype=np.int32)[:, None], 64, axis=1))
+        dpus.broadcast("factor", np.int32(1))
+        dpus.launch()
+        assert np.array_equal(dpus.gather("sum", 8).view(np.int64).ravel(), 64 * np.arange(2560))
+
+
 def test_an_sdk_without_dpus_is_no_hardware(sdk, probe):
     sdk.available = 0
     assert "no DPU can be allocated (dpu allocation error)" in hardware_reason()

@@ -309,7 +309,7 @@ def _allocate(
     sdk, reason = (None, "") if platform == "simulator" else _find_sdk()
     if sdk is not None:
         try:
-            return sdk.DpuSet(nr_dpus=nr_dpus, profile=ON_HARDWARE, log=log), _WallClock, sdk.DpuError
+            allocated = sdk.DpuSet(nr_dpus=nr_dpus, profile=ON_HARDWARE, log=log)
         except sdk.DpuError as error:
             there = _free_dpus(sdk)
             if there:
@@ -318,6 +318,14 @@ def _allocate(
                     "ask for fewer, or choose platform='simulator'"
                 ) from error
             reason = _nothing_free(error)
+        else:
+            if hardware is not None:
+                allocated.free()
+                raise SwiftRLError(
+                    f"hardware={hardware!r} is a server to simulate, but this machine has DPUs of its own; "
+                    "leave it out, or choose platform='simulator'"
+                )
+            return allocated, _WallClock, sdk.DpuError
     if platform == "hardware":
         raise SwiftRLError(f"there is no UPMEM hardware to use: {reason}")
     with _told(f"{nr_dpus} DPUs cannot be simulated", dpusim.DpuError):
