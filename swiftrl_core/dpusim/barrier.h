@@ -31,6 +31,8 @@ static int32_t barrier_hold(int32_t place, int32_t expected) {
  * and within a slot they take turns by number. */
 struct barrier_queue {
   int32_t tasklets;
+  int32_t owner; /* in: who held the lock last and freed it in which slot; out: the same afterwards */
+  double freed;
   int32_t id[MAX_TASKLETS];
   double arrival[MAX_TASKLETS];       /* slot in which the tasklet reaches the barrier */
   double release[MAX_TASKLETS];       /* out: slot in which it goes on */
@@ -44,23 +46,22 @@ static double next_try(double ready, int32_t id, double freed, int32_t owner) {
 }
 
 static void barrier_solve(struct barrier_queue *queue) {
-  int32_t n = queue->tasklets, order[MAX_TASKLETS], owner = -1;
+  int32_t n = queue->tasklets, order[MAX_TASKLETS];
   bool served[MAX_TASKLETS] = {false};
-  double freed = -1e18;
   for (int32_t place = 0; place < n; place++) {
     int32_t best = -1;
     double best_slot = 0;
     for (int32_t i = 0; i < n; i++) {
-      double slot = next_try(queue->arrival[i] + BARRIER_ENTER, queue->id[i], freed, owner);
+      double slot = next_try(queue->arrival[i] + BARRIER_ENTER, queue->id[i], queue->freed, queue->owner);
       if (!served[i] && (best < 0 || slot < best_slot)) best = i, best_slot = slot;
     }
     int32_t hold = barrier_hold(place, n);
     double tries = best_slot - (queue->arrival[best] + BARRIER_ENTER) + 1;
     queue->instructions[best] = BARRIER_ENTER + (int64_t)tries + hold + BARRIER_LEAVE;
     served[best] = true, order[place] = best;
-    freed = best_slot + hold, owner = queue->id[best];
+    queue->freed = best_slot + hold, queue->owner = queue->id[best];
     if (place < n - 1) continue;
-    queue->release[best] = freed + BARRIER_LEAVE;
+    queue->release[best] = queue->freed + BARRIER_LEAVE;
     for (int32_t k = 0; k < place; k++)
       queue->release[order[k]] = best_slot + BARRIER_WAKE_FIRST + BARRIER_WAKE_STEP * k + 1;
   }

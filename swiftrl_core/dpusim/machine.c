@@ -316,7 +316,6 @@ static void counter_close_phase(struct run *run) {
 #include "interpreter.h"
 #undef EXACT
 
-#include "barrier.h"
 #include "fast.h"
 #include "exact.h"
 

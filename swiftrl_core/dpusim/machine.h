@@ -126,6 +126,8 @@ struct run_stats {
   int64_t dma_transfers[MAX_TASKLETS];
 };
 
+#include "barrier.h"
+
 /* State of one run, on the runner's stack: counts of the phase under way, and of its locks. */
 struct phase {
   int64_t start[MAX_TASKLETS];     /* instructions of each tasklet when the phase began */
@@ -133,6 +135,8 @@ struct phase {
   int64_t base_instructions;       /* of all tasklets, at the start of the phase */
   int64_t base_cycles;
   double clock[MAX_TASKLETS]; /* when each tasklet began the phase, in issue slots */
+  struct barrier_queue barrier; /* the last barrier that completed: its lock may still be taken */
+  uint32_t barrier_address;
   int64_t holding_since[LOCK_BITS];
   struct {
     int32_t times;
