@@ -494,7 +494,9 @@ def test_queued_work_is_done_in_order_at_sync(probe):
         dpus.exec(async_mode=False)  # the SDK queues this too
         dpus.copy(back, "launches")
         assert back == [bytearray(4)] * 2
+        assert dpus.simulated.launches == 0
         dpus.sync()
+        assert dpus.simulated.launches == 2
         assert back == [bytearray(b"\2\0\0\0")] * 2
         dpus.exec()
         dpus.copy(back, "launches", async_mode=False)  # waits for what was queued
@@ -542,13 +544,14 @@ def test_calls_per_rank_and_for_the_set():
 
 def test_the_ledger_keeps_simulated_seconds_by_kind(trio):
     start = trio.simulated.snapshot()
-    trio.copy("block", filled(3, 256))
+    trio.copy("block", [bytearray(bits.to_bytes(4, "little") * 64) for bits in (1, 0xFFFF, 0xFF)])
     assert trio.simulated.to_dpu_s - start.to_dpu_s == transfer_seconds(PRIM, "to_dpu", 3, 256)
-    trio.copy("factor", bytearray(4))
+    trio.copy("factor", bytearray(b"\xff\xff\xff\0"))
     broadcast = transfer_seconds(PRIM, "to_dpu", 3, 4, "broadcast")
     assert trio.simulated.to_dpu_s == pytest.approx(transfer_seconds(PRIM, "to_dpu", 3, 256) + broadcast)
     trio.exec()
-    slowest = max(run.cycles for run in trio.last_run)
+    fastest, slowest = (pick(run.cycles for run in trio.last_run) for pick in (min, max))
+    assert fastest < slowest  # multiplying by more bits takes longer
     assert trio.simulated.kernel_s == launch_seconds(PRIM, slowest)
     assert trio.simulated.launches == 1
     assert trio.simulated.instructions == sum(int(run.instructions.sum()) for run in trio.last_run)

@@ -174,6 +174,13 @@ def test_one_parallel_copy_beats_a_loop_and_a_broadcast_beats_both(server, n_dpu
     assert timing.transfer_seconds(server, "to_dpu", n_dpus, size, "broadcast") <= parallel * (1 + 1e-12)
 
 
+def test_ranks_add_latency_and_bandwidth():
+    one, sixteen = (timing.transfer_seconds(PRIM, "to_dpu", 64 * ranks, BIG) for ranks in (1, 16))
+    assert sixteen - 0.12e-3 - 15 * 0.05e-3 == pytest.approx((one - 0.12e-3) * 16 / 16**0.16)
+    tiny = timing.transfer_seconds(PRIM, "from_dpu", 2560, 8)
+    assert tiny == pytest.approx(0.12e-3 + 39 * 0.05e-3, rel=0.01)
+
+
 def test_nothing_moved_costs_nothing():
     assert timing.transfer_seconds(PRIM, "to_dpu", 64, 0) == 0.0
 
