@@ -62,8 +62,34 @@ class Round:
     up_s: float
 
 
+@dataclass(frozen=True, eq=False)
+class AveragedRound:
+    """What one round gives back once the tables are averaged.
+
+    Attributes
+    ----------
+    table : array (entries,)
+        `aggregation.mean` of all cores' tables, in the number format's raw units.
+    down_s, kernel_s, up_s : float
+        Seconds, as in `Round`.
+    averaging_s : float
+        Seconds to average.
+    """
+
+    table: np.ndarray
+    down_s: float
+    kernel_s: float
+    up_s: float
+    averaging_s: float
+
+
 class Backend(Protocol):
-    """A machine that trains many cores. Made from a `Problem`; used as load, run_round ..., close."""
+    """A machine that trains many cores. Made from a `Problem`; used as load, run_round ..., close.
+
+    A backend that averages by itself, to the same bits as `aggregation.mean`, has one method more, and the round loop
+    uses it: `run_rounds(table, rounds) -> Iterator[AveragedRound]`, which starts from `table` and makes a round of
+    rounds[i] episodes each time it is asked for the next, from the mean of the last.
+    """
 
     name: str
     evidence: Evidence
@@ -81,7 +107,12 @@ class Backend(Protocol):
         """Release the machine."""
 
 
-BACKENDS = {"pim": "swiftrl_core.pim.backend", "cpu": "swiftrl_core.cpu.backend"}
+BACKENDS = {
+    "pim": "swiftrl_core.pim.backend",
+    "cpu": "swiftrl_core.cpu.backend",
+    "gpu": "swiftrl_core.gpu.backend",
+    "gpu-shared": "swiftrl_core.gpu.shared_table",
+}
 """Name to module; each module has `available() -> reason or None` and `open_backend(problem, cores, **options)`."""
 
 

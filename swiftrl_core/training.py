@@ -5,13 +5,14 @@ hands the mean to every core. The last round's mean is the result.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from swiftrl_core import aggregation
-from swiftrl_core.backends import Backend, Evidence, Problem, open_backend
+from swiftrl_core.backends import AveragedRound, Backend, Evidence, Problem, open_backend
 from swiftrl_core.chunks import Chunks, split
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
@@ -67,7 +68,7 @@ class Breakdown:
     pim_to_cpu : float
         The last round's tables to the host, averaged into the result.
     host_averaging : float
-        The share of the two parts above that the host spent averaging. Always measured, here, on a clock.
+        The share of the two parts above that went into averaging. Measured, here on a clock or by the backend.
     evidence : Evidence
         What the rest of the times are.
     """
@@ -129,7 +130,7 @@ def train(
     learner : Learner
     schedule : Schedule
     backend : str
-        `pim` (hardware where there is some, else the simulator) or `cpu`.
+        `pim` (hardware where there is some, else the simulator), `cpu`, `gpu` or `gpu-shared` (a baseline).
     on_round : callable, optional
         Called after each round with the number of episodes it made and the averaged table (states, actions) as
         float32 values.
@@ -176,16 +177,24 @@ def _run_rounds(
     table = np.zeros(problem.entries, problem.learner.dtype)
     cpu_to_pim = machine.load(chunks)
     kernel = synchronisation = pim_to_cpu = averaging = 0.0
-    for number, episodes in enumerate(rounds):
+    run_rounds = getattr(machine, "run_rounds", None) or partial(_average_here, machine)
+    for number, done in enumerate(run_rounds(table, rounds)):
+        table = done.table
+        up_s = done.up_s + done.averaging_s
+        first, last = number == 0, number == len(rounds) - 1
+        cpu_to_pim += done.down_s if first else 0.0
+        pim_to_cpu += up_s if last else 0.0
+        synchronisation += (0.0 if first else done.down_s) + (0.0 if last else up_s)
+        kernel += done.kernel_s
+        averaging += done.averaging_s
+        report(rounds[number], table)
+    return table, Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)
+
+
+def _average_here(machine: Backend, table: np.ndarray, rounds: list[int]) -> Iterator[AveragedRound]:
+    """Make rounds on a backend that leaves averaging to the host."""
+    for episodes in rounds:
         done = machine.run_round(table, episodes)
         start = time.perf_counter()
         table = aggregation.mean(done.tables)
-        spent = time.perf_counter() - start
-        first, last = number == 0, number == len(rounds) - 1
-        cpu_to_pim += done.down_s if first else 0.0
-        pim_to_cpu += done.up_s + spent if last else 0.0
-        synchronisation += (0.0 if first else done.down_s) + (0.0 if last else done.up_s + spent)
-        kernel += done.kernel_s
-        averaging += spent
-        report(episodes, table)
-    return table, Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)
+        yield AveragedRound(table, done.down_s, done.kernel_s, done.up_s, time.perf_counter() - start)

@@ -1,0 +1,130 @@
+/* Many virtual PIM cores on a GPU: what dpu_src/learner.c does on one DPU, on every core at once.
+ *
+ * One lane is one virtual core. A core's updates are a chain, each reading what the last one wrote, so there is nothing
+ * to share out within a core; there are thousands of cores, and within a round they share nothing. Hence no lane ever
+ * waits for another (no barrier, no shuffle, no atomic), and a block is one warp: 32 cores, a tile.
+ *
+ *   records  Row i of all the tile's chunks stands together, 32 times 8 bytes. In SEQ and STR the lanes of a warp are
+ *            always at the same i, so a load is one coalesced 256 bytes. RAN draws an i for each lane: no layout helps.
+ *   tables   Where 32 of them fit in a block's shared memory (FrozenLake: 8 KB), they live there, interleaved: entry e
+ *            of lane l at 32 e + l. Whatever entries the lanes look up, each keeps to its own bank: no conflicts. The
+ *            tile goes out to global memory as it stands, coalesced. Where they do not fit (Taxi: 384 KB), each stands
+ *            alone in global memory: a row of actions is then one or two sectors of 32 bytes, and L1 keeps the rows
+ *            that a chunk visits, which at many cores are few.
+ *
+ * The next record is loaded before the update that precedes it, so that its latency hides behind the chain.
+ *
+ * TABLES_ONE_FOR_ALL is the other shape, a baseline: a single table in global memory that all lanes update by atomic
+ * additions. What a lane reads then depends on who came first: its results differ from run to run.
+ *
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT (layout.h), N_STATES, N_ACTIONS, TABLES (tile.h). This is also
+ * C11, so that a test can run it on the host, with loops for blocks and threads. */
+#include "tile.h"
+
+#define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if TABLES == TABLES_IN_SHARED_MEMORY
+extern __shared__ value_t tile_tables[]; /* TABLE_ENTRIES * LANES */
+#endif
+
+/* A transition, in one load of 8 bytes. */
+INLINE struct transition load(const uint64_t *record) {
+  union {
+    uint64_t word;
+    struct transition transition;
+  } loaded;
+  loaded.word = *record;
+  return loaded.transition;
+}
+
+INLINE void learn(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
+#if TABLES == TABLES_ONE_FOR_ALL
+  value_t target = target_of(t, q, args, random_state);
+  value_t *entry = entry_of(t, q);
+  atomicAdd(entry, step_towards(target, *entry, args));
+#else
+  td_update(q, t, args, random_state);
+#endif
+}
+
+/* Where a pass goes after row i: on by the stride, else to the next offset, else back to the front. */
+INLINE uint32_t row_after(uint32_t i, uint32_t rows) {
+  if (i + STRIDE < rows) return i + STRIDE;
+  uint32_t offset = i % STRIDE + 1;
+  return offset < STRIDE && offset < rows ? offset : 0;
+}
+
+/* Make all the passes of a round over a chunk whose rows are LANES apart; return the generator's state. */
+INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struct learner_args a, uint32_t episodes) {
+  uint32_t random_state = a.random_state;
+  uint64_t updates = (uint64_t)a.transitions * episodes;
+#if SAMPLING == SAMPLING_RAN
+  for (uint64_t n = 0; n < updates; n++) {
+    uint64_t row = lcg_below(&random_state, a.transitions);
+    learn(q, load(&chunk[row * LANES]), &a, &random_state);
+  }
+#else
+  uint32_t row = 0;
+  struct transition t = load(chunk);
+  for (uint64_t n = 0; n < updates; n++) {
+    row = row_after(row, a.transitions);
+    struct transition next = load(&chunk[(uint64_t)row * LANES]);
+    learn(q, t, &a, &random_state);
+    t = next;
+  }
+#endif
+  return random_state;
+}
+
+/* One round. `table` is where every core starts, `tables` (tile.h: place) what each ends with; TABLES_ONE_FOR_ALL
+ * learns in `table` and leaves `tables` alone, TABLES_IN_GLOBAL_MEMORY expects `tables` filled by start_tables.
+ * `records` are tiles of rows, tile t from tile_starts[t] on. The argument `episodes` counts, not the member of args,
+ * so that args go to the GPU once; their random_state is left where the next round goes on. */
+__global__ void train(value_t *table, value_t *tables, const uint64_t *__restrict__ records,
+                      const uint64_t *__restrict__ tile_starts, struct learner_args *args, uint32_t cores,
+                      uint32_t episodes) {
+  uint64_t core = thread_number();
+  if (core >= cores) return;
+  const uint64_t *chunk = records + tile_starts[blockIdx.x] + threadIdx.x;
+#if TABLES == TABLES_IN_SHARED_MEMORY
+  value_t *q = tile_tables + threadIdx.x;
+  for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) q[entry * LANES] = table[entry];
+  args[core].random_state = train_core(q, chunk, args[core], episodes);
+  for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) tables[place(core, entry)] = q[entry * LANES];
+#elif TABLES == TABLES_IN_GLOBAL_MEMORY
+  (void)table;
+  args[core].random_state = train_core(tables + place(core, 0), chunk, args[core], episodes);
+#else
+  (void)tables;
+  args[core].random_state = train_core(table, chunk, args[core], episodes);
+#endif
+}
+
+/* Give every core in global memory its copy of the table; one thread an entry and core, so that stores coalesce. */
+__global__ void start_tables(const value_t *table, value_t *tables, uint32_t cores) {
+  uint64_t i = thread_number();
+  if (i < (uint64_t)cores * TABLE_ENTRIES) tables[i] = table[i % TABLE_ENTRIES];
+}
+
+/* Lay rows out as tiles, once, after the upload: rows of core c from starts[c] on; a lane a core. */
+__global__ void lay_out_records(const uint64_t *rows, const uint64_t *starts, const uint64_t *tile_starts,
+                                uint64_t *records, uint32_t cores) {
+  uint64_t core = thread_number();
+  if (core >= cores) return;
+  uint64_t *tile = records + tile_starts[blockIdx.x] + threadIdx.x;
+  for (uint64_t i = starts[core]; i < starts[core + 1]; i++, tile += LANES) *tile = rows[i];
+}
+
+/* Lay the tables out as the host wants them, core by core; one thread an entry and core. */
+__global__ void gather_tables(const value_t *tables, value_t *gathered, uint32_t cores) {
+  uint64_t i = thread_number();
+  if (i < (uint64_t)cores * TABLE_ENTRIES) gathered[i] = tables[place(i / TABLE_ENTRIES, i % TABLE_ENTRIES)];
+}
+
+#ifdef __cplusplus
+}
+#endif
