@@ -37,6 +37,7 @@ MULTIPLY_8, MULTIPLY_16 = 1, 7
 _64_BIT_ROUTINES = {Routine[name] for name in ("muldi3", "divdi3", "udivdi3", "moddi3", "umoddi3")} | {
     routine for routine in Routine if "df" in routine.name
 }
+_ALU = IMMEDIATE_ALU | REGISTER_ALU
 _MOVES = {Op.ADD, Op.SH1ADD, Op.SH2ADD, Op.SH3ADD}
 
 
@@ -179,6 +180,18 @@ class Pricing:
                 self.cost[at] = 0
                 at = None if is_move(self.code[at]) else self.flow.definition(at, self.code[at].rs1)
 
+        self._free_result_move(i + 1)
+
+    def _free_result_move(self, call: int) -> None:
+        """An inline product is made where it is wanted, so the one move that takes it away from a0 is free."""
+        for at in range(call + 1, len(self.code)):
+            if self.flow.leaders[at] or self.flow.writes(at) >> A0 & 1:
+                return
+            if self.flow.reads(at) >> A0 & 1:
+                if is_move(self.code[at]) and self.flow.dead_after(at, A0):
+                    self.cost[at] = 0
+                return
+
     def _is_constant(self, i: int) -> bool:
         return self.code[i].op is Op.LUI or (
             self.code[i].op is Op.ADDI and self.code[i].rs1 in self.flow.constants[i]
@@ -242,11 +255,12 @@ class Pricing:
             return
         users = list(self.flow.uses(i))
         accesses = [at for at in users if self.code[at].op in (*LOADS, *STORES) and self.code[at].rs1 == add.rd]
-        offsets = {self.code[at].imm for at in accesses if at not in self.paired or self.cost[at]}
         if len(accesses) != len(users) or not accesses:
             return
+        accesses = [at for at in accesses if at not in self.paired]
+        offsets = {self.code[at].imm for at in accesses}
         index = add.rs1 if add.rs2 == bases[0] else add.rs2
-        if len(offsets) >= 2:
+        if len(offsets) > 1 or (len(accesses) > 1 and add.op is not Op.ADD):
             self.cost[i] += 1
         elif add.op is Op.ADD and not self._is_counter(i, index):
             self.cost[i] = 0
@@ -271,9 +285,9 @@ class Pricing:
         """
         chained = set()
         for i in range(len(self.code) - 1):
-            if not self._is_select(i):
+            if not self._skips_one(i) or i + 2 >= len(self.code) - 1:
                 continue
-            if i + 2 < len(self.code) - 1 and self._is_select(i + 2) and self._same_test(i, i + 2):
+            if self._is_select(i + 2) and self._same_test(i, i + 2):
                 chained |= {i, i + 2}
                 self.cost[i + 2] = 0
         for i in range(len(self.code) - 1):
@@ -282,9 +296,7 @@ class Pricing:
 
     def _is_select(self, i: int) -> bool:
         branch, move = self.code[i], self.code[i + 1]
-        return self._skips_one(i) and branch.rs1 != 0 and branch.rs2 != 0 and move.op is Op.ADDI and (
-            move.imm == 0 or move.rs1 == 0
-        )
+        return self._skips_one(i) and branch.rs1 != 0 and branch.rs2 != 0 and move.op in _ALU
 
     def _same_test(self, i: int, j: int) -> bool:
         one, two = self.code[i], self.code[j]
