@@ -673,9 +673,13 @@ def _check_environment(dataset: Dataset, environment: Environment) -> None:
         return
     if (base_id(stored[0]), stored[1]) != (base_id(environment.env_id), environment.kwargs):
         raise SwiftRLError(
-            f"the data was logged in {stored[0]} with {stored[1]}, not in {environment.env_id} with "
-            f"{environment.kwargs}; name the environment it comes from, or none"
+            f"the data was logged in {_called(*stored)}, not in {_called(environment.env_id, environment.kwargs)}; "
+            "name the environment it comes from, or none"
         )
+
+
+def _called(env_id: str, kwargs: dict[str, Any]) -> str:
+    return f"{env_id} with {kwargs}" if kwargs else env_id
 
 
 def _check_possible(columns: dict[str, np.ndarray], environment: Environment, place: _Place) -> None:
