@@ -1,18 +1,26 @@
-"""What a run leaves behind: two tables and a manifest that says how they came about.
+"""What runs leave behind: tables, and a manifest that says how they came about.
 
-The manifest is written last and names the tables' checksums: a run without one was not finished.
+A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`. In both
+cases the manifest is written last and names the files' checksums: without one, nothing was finished.
 """
 
 import datetime
+import functools
+import hashlib
 import importlib.metadata
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
 
 import swiftrl_core
 from swiftrl_core.datasets import Dataset
@@ -24,6 +32,95 @@ from swiftrl_core.training import Schedule, TrainingResult
 SCHEMA_VERSION = 1
 TABLES = ("q_table.npy", "q_table_raw.npy")
 MANIFEST = "manifest.json"
+
+ROW_SCHEMA_VERSION = 1
+"""Raised when a column changes its name, type or meaning: rows of two versions never stand in one table."""
+
+
+def _column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable)
+
+
+COLUMNS = pa.schema(
+    [
+        _column("schema_version", pa.int32()),
+        _column("config_hash", pa.string()),  # of the settings, the columns down to `ties`
+        _column("environment", pa.string()),
+        _column("environment_options", pa.string()),  # JSON
+        _column("data_sha256", pa.string(), nullable=True),  # null where the data set was collected
+        _column("transitions", pa.int64()),
+        _column("data_seed", pa.int64(), nullable=True),  # null where the data set is a file
+        _column("algorithm", pa.string()),
+        _column("sampling", pa.string()),
+        _column("number_format", pa.string()),
+        _column("alpha", pa.float64()),
+        _column("gamma", pa.float64()),
+        _column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
+        _column("cores", pa.int64()),
+        _column("episodes", pa.int64()),
+        _column("tau", pa.int64()),
+        _column("seed", pa.int64()),
+        _column("backend", pa.string()),
+        _column("backend_options", pa.string()),  # JSON
+        _column("hardware", pa.bool_()),  # asked for hardware, and would have failed without it
+        _column("monte_carlo_episodes", pa.int64()),
+        _column("evaluation_seed", pa.int64()),
+        _column("ties", pa.string()),
+        # the data: shares of the (state, action) pairs an episode can meet
+        _column("env_id", pa.string()),
+        _column("coverage", pa.float64()),  # pairs seen anywhere in the data
+        _column("chunk_coverage", pa.float64()),  # pairs seen in a chunk, mean over the chunks
+        _column("chunks_without_positive_reward", pa.int64()),
+        # the result; exact columns are null where P is not what the environment does
+        _column("q_sha256", pa.string()),  # of the raw table's bytes
+        _column("exact_return", pa.float64(), nullable=True),
+        _column("optimum", pa.float64(), nullable=True),  # exact return of the greedy policy of Q*
+        _column("monte_carlo_mean", pa.float64(), nullable=True),
+        _column("monte_carlo_standard_error", pa.float64(), nullable=True),
+        _column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
+        _column("mean_error_optimal", pa.float64(), nullable=True),
+        _column("max_error_empirical", pa.float64(), nullable=True),  # against the data's own fixed point
+        _column("mean_error_empirical", pa.float64(), nullable=True),
+        _column("nominal_updates", pa.int64()),
+        _column("executed_updates", pa.int64()),
+        _column("rounds", pa.int64()),
+        _column("bytes_communicated", pa.int64(), nullable=True),  # null where nothing is distributed
+        # the time, in seconds, and what it is
+        _column("cpu_to_pim", pa.float64()),
+        _column("pim_kernel", pa.float64()),
+        _column("inter_pim_core", pa.float64()),
+        _column("pim_to_cpu", pa.float64()),
+        _column("host_averaging", pa.float64()),  # part of the two before; always measured
+        _column("evidence", pa.string()),
+        _column("hardware_profile", pa.string(), nullable=True),
+        _column("model_version", pa.string(), nullable=True),
+        _column("machine", pa.string()),
+        _column("machine_details", pa.string()),  # JSON
+        _column("wall_seconds", pa.float64()),  # of training, measured on the host
+        _column("workers", pa.int64()),  # runs that were under way on the host at once, this one included
+        # where it comes from
+        _column("created", pa.string()),
+        _column("host", pa.string()),
+        _column("git_commit", pa.string(), nullable=True),
+        _column("versions", pa.string()),  # JSON
+    ]
+)
+"""The columns of a table of runs, in order, with their types."""
+
+VARIES = frozenset(
+    (
+        "host_averaging",
+        "wall_seconds",
+        "workers",
+        "created",
+        "host",
+        "git_commit",
+        "versions",
+        "machine_details",
+    )
+)
+"""Columns that differ from run to run of one configuration. Where the evidence is measured, so do the four `PARTS`."""
+PARTS = ("cpu_to_pim", "pim_kernel", "inter_pim_core", "pim_to_cpu")
 
 
 def prepare_directory(directory: str | os.PathLike) -> Path:
@@ -79,7 +176,7 @@ def describe_run(
     """Return what a manifest says of a run, but for the files."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": _now(),
         "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
         "learner": asdict(learner),
         "schedule": asdict(schedule),
@@ -101,6 +198,145 @@ def describe_run(
     }
 
 
+def provenance() -> dict[str, Any]:
+    """Return the columns of a row that say where and when it was made."""
+    return {
+        "schema_version": ROW_SCHEMA_VERSION,
+        "created": _now(),
+        "host": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "git_commit": _git_commit(),
+        "versions": json.dumps(_versions()),
+    }
+
+
+def to_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Return rows as a table, checked against `COLUMNS`.
+
+    Raises
+    ------
+    SwiftRLError
+        If a row lacks a column, has one more, or a value does not fit its column.
+    """
+    rows = list(rows)
+    for row in rows:
+        check_version(row.get("schema_version"), f"the row {row.get('config_hash')}")
+        if missing := COLUMNS.names - row.keys():
+            raise SwiftRLError(f"the row {row['config_hash']} lacks the columns {sorted(missing)}")
+        if unknown := row.keys() - set(COLUMNS.names):
+            raise SwiftRLError(f"the row {row['config_hash']} has unknown columns {sorted(unknown)}")
+    try:
+        table = pa.Table.from_pylist(rows, COLUMNS)
+        table.validate(full=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SwiftRLError(
+            f"a row's value does not fit its column: {' '.join(str(error).split())}"
+        ) from error
+    for field in COLUMNS:
+        if not field.nullable and table[field.name].null_count:
+            raise SwiftRLError(f"column {field.name} has no value in some row; every row needs one")
+    return table
+
+
+def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
+    """Write a table of runs as Parquet, then its manifest beside it; return the manifest.
+
+    The manifest has the table's name with the suffix `.json`. It holds the number of rows, the Parquet file's checksum,
+    and every distinct value of what must not be mixed unawares: evidence, hardware profile, model version, commit.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be written.
+    """
+    path = Path(path)
+    manifest_path = path.with_suffix(".json")
+    manifest_path.unlink(missing_ok=True)
+    with atomic_path(path) as temporary:
+        parquet.write_table(table, temporary, compression="zstd")
+    manifest = {
+        "schema_version": ROW_SCHEMA_VERSION,
+        "created": _now(),
+        "rows": table.num_rows,
+        "files": {path.name: sha256_file(path)},
+        "config_hash": _hash_of(sorted(table["config_hash"].to_pylist())),
+    } | {name: _distinct(table, name) for name in _SUMMARISED}
+    with atomic_path(manifest_path) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n")
+    return manifest
+
+
+def read_table(path: str | os.PathLike) -> pd.DataFrame:
+    """Read a table of runs that `write_table` wrote.
+
+    Raises
+    ------
+    SwiftRLError
+        If the table or its manifest is absent, damaged, or of another schema version.
+    """
+    path = Path(path)
+    try:
+        manifest = json.loads(path.with_suffix(".json").read_text())
+        check_version(manifest["schema_version"], str(path))
+        whole = manifest["files"][path.name] == sha256_file(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SwiftRLError(
+            f"{path} is not a finished table with its manifest ({type(error).__name__}: {error}); compact it again"
+        ) from error
+    if not whole:
+        raise SwiftRLError(f"{path} does not match the checksum in its manifest; compact it again")
+    table = parquet.read_table(path)
+    if table.schema.remove_metadata() != COLUMNS:
+        raise SwiftRLError(
+            f"{path} has other columns than schema version {ROW_SCHEMA_VERSION}; compact it again"
+        )
+    return table.to_pandas()
+
+
+def check_version(found: Any, what: str) -> None:
+    """Refuse a row or table of another schema version: such rows must not be mixed, nor silently redone.
+
+    Raises
+    ------
+    SwiftRLError
+        If `found` is not `ROW_SCHEMA_VERSION`; `what` names the row or table.
+    """
+    if found != ROW_SCHEMA_VERSION:
+        raise SwiftRLError(
+            f"{what} is of schema version {found}, this package writes {ROW_SCHEMA_VERSION}: "
+            "keep the two in separate folders, and run again what you need"
+        )
+
+
+_SUMMARISED = (
+    *("environment", "backend", "evidence", "hardware_profile", "model_version", "machine", "host"),
+    *("git_commit", "versions", "seed", "data_seed"),
+)
+
+
+def _distinct(table: pa.Table, name: str) -> list:
+    return sorted(table[name].unique().drop_null().to_pylist())
+
+
+def _hash_of(names: list[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@functools.cache
+def _processor() -> str:
+    """Return the processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown processor"
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "unknown processor")
+
+
+@functools.cache
 def _versions() -> dict[str, str]:
     packages = ("numpy", "gymnasium", "ziglang")
     return {"swiftrl": swiftrl_core.__version__} | {
@@ -108,6 +344,7 @@ def _versions() -> dict[str, str]:
     }
 
 
+@functools.cache
 def _git_commit() -> str | None:
     """Return the commit of the source tree, or None where the package was installed from elsewhere."""
     root = Path(__file__).resolve().parent.parent

@@ -1,0 +1,285 @@
+"""The experiments as data: a question, grids of cells in three sizes, a notebook, figures.
+
+Profiles: `smoke` takes seconds and shows that everything works, `quick` takes minutes on a laptop, `paper` has the
+paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and draws it.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from swiftrl_core import figures
+from swiftrl_core.cells import Cell, check_value
+from swiftrl_core.errors import SwiftRLError
+
+PROFILES = ("smoke", "quick", "paper")
+Grid = Mapping[str, Any]
+"""Settings of a `Cell`; a tuple or list is an axis with that many values, anything else is the same for all cells."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, and the runs that answer it.
+
+    Attributes
+    ----------
+    id : str
+        Also the notebook's name, without its suffix.
+    question : str
+    grids : mapping
+        Profile to the grids whose cells, in order and each once, are the experiment.
+    figures : tuple of str
+        Names; `figures.fig_NAME` draws each from the table of the experiment's rows.
+    where_available : bool
+        Leave out cells whose backend is not on this machine, such as a GPU, where otherwise the experiment stops.
+    """
+
+    id: str
+    question: str
+    grids: Mapping[str, tuple[Grid, ...]]
+    figures: tuple[str, ...]
+    where_available: bool = False
+
+    def __post_init__(self) -> None:
+        if set(self.grids) != set(PROFILES):
+            raise SwiftRLError(
+                f"experiment {self.id} needs grids for exactly the profiles {', '.join(PROFILES)}"
+            )
+
+    @property
+    def notebook(self) -> str:
+        """File name of the notebook."""
+        return f"{self.id}.ipynb"
+
+
+def find(experiment: "str | Experiment") -> Experiment:
+    """Return the experiment of an id, or of the start of one that fits no other, such as `04`.
+
+    Raises
+    ------
+    SwiftRLError
+        If none or several fit.
+    """
+    if isinstance(experiment, Experiment):
+        return experiment
+    fitting = [found for name, found in EXPERIMENTS.items() if name.startswith(experiment)]
+    exact = EXPERIMENTS.get(experiment)
+    if exact is None and len(fitting) != 1:
+        raise SwiftRLError(f"experiment {experiment!r}: choose one of {', '.join(EXPERIMENTS)}")
+    return exact or fitting[0]
+
+
+def expand(experiment: str | Experiment, profile: str) -> list[Cell]:
+    """Return an experiment's cells in a profile, in the order of its grids, each once.
+
+    Raises
+    ------
+    SwiftRLError
+        If there is no such experiment or profile, or a cell is not valid.
+    """
+    experiment = find(experiment)
+    if profile not in PROFILES:
+        raise SwiftRLError(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}")
+    return unique(cell for grid in experiment.grids[profile] for cell in combine(grid))
+
+
+def combine(grid: Grid) -> list[Cell]:
+    """Return the cells of all combinations of a grid's values; the last axis changes fastest.
+
+    Combinations that come to the same cell, such as several epsilon in Q-learning, give it once.
+
+    Raises
+    ------
+    SwiftRLError
+        If a setting is unknown, an axis has no values, or a combination is not valid.
+    """
+    axes = {}
+    for name, value in grid.items():
+        values = value if isinstance(value, tuple | list) else (value,)
+        if not values:
+            raise SwiftRLError(f"{name} has no values, so the grid is empty: give at least one")
+        axes[name] = [check_value(name, entry) for entry in values]
+    return unique(
+        Cell(**dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())
+    )
+
+
+def unique(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells in their order, each once."""
+    return list({cell.config_hash: cell for cell in cells}.values())
+
+
+def draw(experiment: str | Experiment, table: pd.DataFrame, directory: Path) -> list[Path]:
+    """Draw all figures of an experiment from its rows; return the files written.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be written.
+    """
+    written = []
+    for name in find(experiment).figures:
+        figure = getattr(figures, f"fig_{name}")(table)
+        written += figures.save(figure, table, directory, name)
+    return written
+
+
+LEARNERS = {
+    "algorithm": ("q_learning", "sarsa"),
+    "sampling": ("SEQ", "STR", "RAN"),
+    "number_format": ("FP32", "INT32"),
+}
+"""The paper's twelve learners."""
+
+PAPER_CORES = (125, 250, 500, 1000, 2000)
+PAPER_SCHEDULE = {"episodes": 2000, "tau": 50}
+"""Passes over the data, and between synchronisations, of the authors' code."""
+PAPER_SEEDS = tuple(range(10))
+QUICK_SEEDS = tuple(range(3))
+SMOKE_SEEDS = (0, 1)
+
+
+def _each(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
+    """Return a grid for each environment, with its own number of transitions."""
+    return tuple({"environment": name, "transitions": rows} | grid for name, rows in transitions.items())
+
+
+SMOKE_ROWS = MappingProxyType({"frozenlake": 4_000, "taxi": 8_000})
+QUICK_ROWS = MappingProxyType({"frozenlake": 200_000, "taxi": 500_000})
+PAPER_ROWS = MappingProxyType({"frozenlake": 1_000_000, "taxi": 5_000_000})
+"""Transitions of each environment; the paper's in the last."""
+
+_DATASETS = Experiment(
+    id="02_datasets",
+    question="What does a core's chunk of random experience still hold as cores grow?",
+    grids={
+        "smoke": _each(SMOKE_ROWS, cores=(1, 8, 64), episodes=5, tau=5, seed=SMOKE_SEEDS, backend="cpu"),
+        "quick": _each(
+            QUICK_ROWS, cores=(1, 8, 64, 500, 2000), episodes=50, tau=50, seed=QUICK_SEEDS, backend="cpu"
+        ),
+        "paper": _each(
+            PAPER_ROWS, cores=(1, *PAPER_CORES), episodes=50, tau=50, seed=PAPER_SEEDS, backend="cpu"
+        ),
+    },
+    figures=("coverage", "chunk_rewards"),
+)
+
+_QUALITY = Experiment(
+    id="03_learning_quality",
+    question="How good are the twelve learners' tables, and what do cores and fixed point cost in quality?",
+    grids={
+        "smoke": _each(
+            SMOKE_ROWS, **LEARNERS, cores=(1, 8), episodes=20, tau=10, seed=SMOKE_SEEDS, backend="cpu"
+        ),
+        "quick": _each(
+            QUICK_ROWS, **LEARNERS, cores=(1, 16, 125), episodes=100, tau=10, seed=QUICK_SEEDS, backend="cpu"
+        ),
+        "paper": _each(
+            PAPER_ROWS,
+            **LEARNERS,
+            cores=(1, 125, 500, 2000),
+            **PAPER_SCHEDULE,
+            seed=PAPER_SEEDS,
+            backend="cpu",
+        ),
+    },
+    figures=("learning_quality", "table_error", "number_formats"),
+)
+
+_SCALING = Experiment(
+    id="04_strong_scaling",
+    question="How much faster do more DPUs learn the same data, and where does the time go?",
+    grids={
+        "smoke": _each(
+            SMOKE_ROWS,
+            number_format=("FP32", "INT32"),
+            cores=(2, 4, 8),
+            episodes=4,
+            tau=2,
+            backend="pim",
+            monte_carlo_episodes=0,
+        ),
+        "quick": _each(
+            QUICK_ROWS,
+            number_format=("FP32", "INT32"),
+            cores=PAPER_CORES,
+            episodes=20,
+            tau=10,
+            backend="pim",
+            monte_carlo_episodes=0,
+        ),
+        "paper": _each(PAPER_ROWS, **LEARNERS, cores=PAPER_CORES, **PAPER_SCHEDULE, backend="pim"),
+    },
+    figures=("strong_scaling", "scaling_breakdown"),
+)
+
+_BACKENDS = Experiment(
+    id="05_backends",
+    question="What learns the same table fastest: DPUs, a CPU or a GPU, and how do we know each time?",
+    grids={
+        "smoke": _each(
+            SMOKE_ROWS,
+            cores=8,
+            episodes=4,
+            tau=2,
+            seed=SMOKE_SEEDS,
+            backend=("cpu", "pim", "gpu", "gpu-shared"),
+        ),
+        "quick": _each(
+            QUICK_ROWS,
+            number_format=("FP32", "INT32"),
+            cores=500,
+            episodes=20,
+            tau=10,
+            seed=QUICK_SEEDS,
+            backend=("cpu", "pim", "gpu", "gpu-shared"),
+        ),
+        "paper": _each(
+            PAPER_ROWS,
+            number_format=("FP32", "INT32"),
+            cores=2000,
+            **PAPER_SCHEDULE,
+            seed=QUICK_SEEDS,
+            backend=("cpu", "pim", "gpu", "gpu-shared"),
+        ),
+    },
+    figures=("backends",),
+    where_available=True,
+)
+
+_SYNCHRONISATION = Experiment(
+    id="06_synchronisation",
+    question="How often must cores talk: what does tau buy in quality, and what does it cost in communication?",
+    grids={
+        "smoke": _each(SMOKE_ROWS, cores=8, episodes=20, tau=(1, 5, 20), seed=SMOKE_SEEDS, backend="cpu"),
+        "quick": _each(
+            QUICK_ROWS,
+            algorithm=("q_learning", "sarsa"),
+            cores=125,
+            episodes=500,
+            tau=(1, 2, 5, 10, 20, 50, 100, 250, 500),
+            seed=QUICK_SEEDS,
+            backend="cpu",
+        ),
+        "paper": _each(
+            PAPER_ROWS,
+            algorithm=("q_learning", "sarsa"),
+            cores=2000,
+            episodes=2000,
+            tau=(1, 2, 5, 10, 20, 50, 100, 200, 500),
+            seed=PAPER_SEEDS,
+            backend="cpu",
+        ),
+    },
+    figures=("synchronisation",),
+)
+
+EXPERIMENTS = MappingProxyType(
+    {entry.id: entry for entry in (_DATASETS, _QUALITY, _SCALING, _BACKENDS, _SYNCHRONISATION)}
+)
+"""All experiments by id."""
