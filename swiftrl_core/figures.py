@@ -122,13 +122,15 @@ def fig_learning_curve(curve: pd.DataFrame) -> Figure:
     with _style():
         figure = Figure(figsize=(COLUMN_INCHES, 2.2), layout="constrained")
         axes = figure.subplots()
-        palette = sns.color_palette("colorblind", curve["run"].nunique())
-        for (run, rows), colour, marker in zip(
-            curve.groupby("run", sort=False), palette, "osD^vP*X", strict=False
-        ):
-            axes.plot(
-                rows["episodes"], rows["exact_return"], marker=marker, ms=3, lw=1, color=colour, label=run
-            )
+        runs = curve.groupby("run", sort=False)
+        palette = sns.color_palette("colorblind", len(runs))
+        for number, ((run, rows), colour) in enumerate(zip(runs, palette, strict=True)):
+            ring = {
+                "marker": "o",
+                "ms": 3 + 2.5 * number,
+                "mfc": "none",
+            }  # rings in rings: equal curves both show
+            axes.plot(rows["episodes"], rows["exact_return"], **ring, lw=1, color=colour, label=run)
         for optimum in curve["optimum"].unique():
             axes.axhline(optimum, color="black", lw=0.8, ls="--", label=f"optimum {optimum:.4f}")
         axes.set(xlabel="episodes (passes over the data)", ylabel="exact expected return")
