@@ -102,13 +102,12 @@ def compile_kernels(problem: Problem, tables: Tables, target: str) -> bytes:
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            raise CompileError(
-                f"the GPU kernels do not compile for {target}: {log.decode().strip(chr(0)) or status.name}"
-            )
+            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            said = log.rstrip(b"\0").decode().strip() or status.name
+            raise CompileError(f"the GPU kernels do not compile for {target}: {said}")
         if target.startswith("compute_"):
-            return _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
-        return _text(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+            return _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
+        return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -135,7 +134,7 @@ def _checked(answer: tuple):
     return value
 
 
-def _text(size, read, program) -> bytes:
+def _read(size, read, program) -> bytes:
     """Return what NVRTC holds behind a pair of functions, one for its size, one that fills a buffer."""
     buffer = bytearray(_checked(size(program)))
     read(program, buffer)
