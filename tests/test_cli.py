@@ -28,7 +28,10 @@ int main(void) { args.transitions = args.transitions / (args.episodes - 1); retu
 @pytest.fixture
 def lake(tmp_path):
     path = tmp_path / "lake.parquet"
-    assert main(["collect", "--env", "frozenlake", "--transitions", "3000", "--seed", "4", "--out", str(path)]) == 0
+    assert (
+        main(["collect", "--env", "frozenlake", "--transitions", "3000", "--seed", "4", "--out", str(path)])
+        == 0
+    )
     return path
 
 
@@ -57,13 +60,18 @@ def test_from_collecting_to_evaluating(tmp_path, lake, capsys, backend):
     assert main(["evaluate", "--env", "frozenlake", "--q-table", table, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert 0 <= report["exact_return"] <= report["optimum"] == pytest.approx(0.72977, abs=1e-5)
-    assert abs(report["monte_carlo_return"] - report["exact_return"]) < 5 * report["monte_carlo_standard_error"] + 0.01
+    assert (
+        abs(report["monte_carlo_return"] - report["exact_return"])
+        < 5 * report["monte_carlo_standard_error"] + 0.01
+    )
 
 
 def test_the_same_command_writes_the_same_table(tmp_path, lake):
     for out in ("one", "two"):
         assert main(train_arguments(lake, tmp_path / out, "--sampling", "RAN", "--seed", "7")) == 0
-    assert sha256_file(tmp_path / "one" / "q_table_raw.npy") == sha256_file(tmp_path / "two" / "q_table_raw.npy")
+    assert sha256_file(tmp_path / "one" / "q_table_raw.npy") == sha256_file(
+        tmp_path / "two" / "q_table_raw.npy"
+    )
 
 
 def test_convert_goes_there_and_back(tmp_path, shared_data):
@@ -179,7 +187,18 @@ def test_a_table_that_does_not_fit_the_environment_is_refused(tmp_path, capsys):
 
 def test_the_installed_command_exits_with_1_and_one_sentence(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "swiftrl_core.cli", "collect", "--env", "nowhere", "--transitions", "5", "--out", "x"],
+        [
+            sys.executable,
+            "-m",
+            "swiftrl_core.cli",
+            "collect",
+            "--env",
+            "nowhere",
+            "--transitions",
+            "5",
+            "--out",
+            "x",
+        ],
         capture_output=True,
         text=True,
         cwd=tmp_path,

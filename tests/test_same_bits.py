@@ -10,7 +10,13 @@ from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.training import Schedule, train
 
 VARIANTS = list(itertools.product(Algorithm, Sampling, NumberFormat))
-SCHEDULES = [Schedule(1, 3, 3), Schedule(2, 3, 1), Schedule(7, 3, 2, seed=5), Schedule(64, 2, 2), Schedule(64, 3, 1)]
+SCHEDULES = [
+    Schedule(1, 3, 3),
+    Schedule(2, 3, 1),
+    Schedule(7, 3, 2, seed=5),
+    Schedule(64, 2, 2),
+    Schedule(64, 3, 1),
+]
 AUTHORS = {
     "authors-frozenlake": ("frozenlake", "FrozenLake_trajectories_10k.txt"),
     "authors-taxi": ("taxi", "Taxi_trajectories_10k.txt"),

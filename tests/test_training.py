@@ -67,7 +67,9 @@ def test_cores_draw_differently(backend):
     """Two cores with equal chunks and one generator each would learn equal tables."""
     data = collect("frozenlake", 400, seed=2)
     twice = Dataset(
-        **{name: np.concatenate([column, column]) for name, column in data.columns.items()}, n_states=16, n_actions=4
+        **{name: np.concatenate([column, column]) for name, column in data.columns.items()},
+        n_states=16,
+        n_actions=4,
     )
     learner = Learner(sampling="RAN")
     machine = open_backend(backend, Problem(learner, 16, 4, seed=9), 2)
