@@ -16,7 +16,6 @@
     goto *op->go;                      \
   } while (0)
 #define TAKE_JUMP() ADVANCE(op->target)
-#define SKIPPED_COST(instruction_cost) (0)
 #define REAL_COUNT() (count)
 #else
 #define LOOP run_until_blocked
@@ -81,6 +80,14 @@
   do {                          \
     if (condition) TAKE_JUMP(); \
     NEXT;                       \
+  } while (0)
+
+#define TRANSFER(size, read)                                                         \
+  do {                                                                               \
+    uint32_t to_blame;                                                               \
+    int32_t fault = dma(machine, t, RS1, RS2, (size), (read), &to_blame);            \
+    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, (size));               \
+    NEXT;                                                                            \
   } while (0)
 
 /* Executes tasklet `t` from its pc. Called with t == NULL it returns the addresses of the labels instead. */
@@ -206,26 +213,10 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     goto finished;
   }
 
-  OP(DMA_READ) {
-    int32_t fault = dma(machine, t, RS1, RS2, IMM, true);
-    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, IMM);
-    NEXT;
-  }
-  OP(DMA_WRITE) {
-    int32_t fault = dma(machine, t, RS1, RS2, IMM, false);
-    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, IMM);
-    NEXT;
-  }
-  OP(DMA_READ_N) {
-    int32_t fault = dma(machine, t, RS1, RS2, x[op->rs3], true);
-    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, x[op->rs3]);
-    NEXT;
-  }
-  OP(DMA_WRITE_N) {
-    int32_t fault = dma(machine, t, RS1, RS2, x[op->rs3], false);
-    if (fault) FAULT_AT(fault, fault == FAULT_DMA_MRAM ? RS2 : RS1, x[op->rs3]);
-    NEXT;
-  }
+  OP(DMA_READ) TRANSFER(IMM, true);
+  OP(DMA_WRITE) TRANSFER(IMM, false);
+  OP(DMA_READ_N) TRANSFER(x[op->rs3], true);
+  OP(DMA_WRITE_N) TRANSFER(x[op->rs3], false);
 
   /* The fast run sleeps on a taken lock (the phase's model adds the failed tries), the exact one tries again. */
   OP(LOCK) {
@@ -305,7 +296,6 @@ finished:
 #undef LABELS
 #undef ADVANCE
 #undef TAKE_JUMP
-#undef SKIPPED_COST
 #undef REAL_COUNT
 #undef OP
 #undef NEXT
@@ -318,3 +308,4 @@ finished:
 #undef LOAD
 #undef STORE
 #undef BRANCH_IF
+#undef TRANSFER

@@ -83,11 +83,15 @@ static void count_transfer(struct tasklet *t, uint32_t size, bool read) {
     t->dma_bytes_written += size;
 }
 
-/* One DMA transfer. Returns a fault code, 0 when all is well. */
-static int32_t dma(struct machine *machine, struct tasklet *t, uint32_t wram, uint32_t mram, uint32_t size, bool read) {
+/* One DMA transfer. Returns a fault code, 0 when all is well, and the address to blame. */
+static int32_t dma(struct machine *machine, struct tasklet *t, uint32_t wram, uint32_t mram, uint32_t size, bool read,
+                   uint32_t *to_blame) {
+  *to_blame = wram;
   if (size < 8 || size > 2048 || size % 8) return FAULT_DMA_SIZE;
-  if ((wram | mram) & 7) return FAULT_DMA_ALIGNMENT;
+  if (wram & 7) return FAULT_DMA_ALIGNMENT;
   if (wram > machine->program->wram_bytes - size) return FAULT_DMA_WRAM;
+  *to_blame = mram;
+  if (mram & 7) return FAULT_DMA_ALIGNMENT;
   if (mram < MRAM_BASE || !mram_holds(machine, mram - MRAM_BASE, size)) return FAULT_DMA_MRAM;
   bool copied = read ? mram_copy_out(machine, mram - MRAM_BASE, machine->wram + wram, size)
                      : mram_copy_in(machine, mram - MRAM_BASE, machine->wram + wram, size);
@@ -335,26 +339,25 @@ EXPORT void dpu_free(struct machine *machine) {
   if (!machine) return;
   for (uint32_t i = 0; machine->pages && i < machine->page_count; i++) free(machine->pages[i]);
   free(machine->pages);
-  free(machine->wram);
   free(machine->log);
   free(machine);
 }
 
-EXPORT struct machine *dpu_new(const struct program *program) {
+/* WRAM is Python's, so that views of it may outlive the machine. */
+EXPORT struct machine *dpu_new(const struct program *program, uint8_t *wram) {
   struct machine *machine = calloc(1, sizeof *machine);
   if (!machine) return NULL;
   machine->program = program;
   machine->page_count = program->mram_bytes / PAGE_BYTES;
   machine->pages = calloc(machine->page_count, sizeof *machine->pages);
-  machine->wram = malloc(program->wram_bytes);
-  if (!machine->pages || !machine->wram) return dpu_free(machine), NULL;
+  if (!machine->pages) return dpu_free(machine), NULL;
+  machine->wram = wram;
   memset(machine->wram, FRESH, program->wram_bytes);
   return machine;
 }
 
 EXPORT void dpu_set_program(struct machine *machine, const struct program *program) { machine->program = program; }
 
-EXPORT uint8_t *dpu_wram(struct machine *machine) { return machine->wram; }
 EXPORT const struct fault *dpu_fault(const struct machine *machine) { return &machine->fault; }
 EXPORT const char *dpu_log(const struct machine *machine, size_t *size) { return *size = machine->log_size, machine->log; }
 

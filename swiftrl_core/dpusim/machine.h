@@ -102,7 +102,7 @@ struct perf {
 
 struct machine {
   const struct program *program;
-  uint8_t *wram;
+  uint8_t *wram; /* not the machine's own */
   uint8_t **pages;
   uint32_t page_count;
   struct fault fault;

@@ -32,7 +32,7 @@ _FAULTS = {
     17: "access of {value} bytes at {address:#x}, which is neither in WRAM nor in MRAM",
     18: "access of {value} bytes at {address:#x}, which is not a multiple of {value}",
     19: "a DMA of {value} bytes; the size must be a multiple of 8 from 8 to 2048",
-    20: "a DMA with WRAM address {address:#x}; WRAM and MRAM addresses must be multiples of 8",
+    20: "a DMA with address {address:#x}; WRAM and MRAM addresses must be multiples of 8",
     21: "a DMA of {value} bytes at WRAM address {address:#x} leaves WRAM",
     22: "a DMA of {value} bytes at MRAM address {address:#x} leaves MRAM",
     23: "illegal instruction {value:#010x}",
@@ -145,11 +145,10 @@ def library() -> ctypes.CDLL:
     lib = ctypes.CDLL(str(path))
     pointer, size, offset = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
     lib.dpu_program_prepare.argtypes, lib.dpu_program_prepare.restype = [pointer], None
-    lib.dpu_new.argtypes, lib.dpu_new.restype = [pointer], pointer
+    lib.dpu_new.argtypes, lib.dpu_new.restype = [pointer, pointer], pointer
     lib.dpu_free.argtypes, lib.dpu_free.restype = [pointer], None
     lib.dpu_set_program.argtypes, lib.dpu_set_program.restype = [pointer, pointer], None
     lib.dpu_boot.argtypes, lib.dpu_boot.restype = [pointer], None
-    lib.dpu_wram.argtypes, lib.dpu_wram.restype = [pointer], pointer
     lib.dpu_fault.argtypes, lib.dpu_fault.restype = [pointer], ctypes.POINTER(_CFault)
     lib.dpu_log.argtypes, lib.dpu_log.restype = [pointer, ctypes.POINTER(size)], pointer
     lib.dpu_host_bytes.argtypes, lib.dpu_host_bytes.restype = [pointer], size
@@ -210,19 +209,17 @@ class Machine:
             )
         self._library = library()
         self._prepared = _prepared(program)
-        self._handle = self._library.dpu_new(ctypes.byref(self._prepared.record))
+        self._wram = np.empty(program.chip.wram_bytes, np.uint8)
+        self._handle = self._library.dpu_new(ctypes.byref(self._prepared.record), self._wram.ctypes.data)
         if not self._handle:
             raise SwiftRLError("there is no memory left for another simulated DPU; allocate fewer")
-        size = program.chip.wram_bytes
-        view = (ctypes.c_uint8 * size).from_address(self._library.dpu_wram(self._handle))
         #: The whole WRAM, writable.
-        self.wram = memoryview(view).cast("B")
+        self.wram = memoryview(self._wram)
         self.load(program)
 
     def __del__(self):
         handle, self._handle = getattr(self, "_handle", None), None
         if handle:
-            self.wram = None
             self._library.dpu_free(handle)
 
     def load(self, program: Program) -> None:

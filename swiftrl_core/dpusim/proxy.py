@@ -34,6 +34,15 @@ MULTIPLY_CHAIN = 6
 #: Instructions of a product whose operands are known to have 8, or 16, bits.
 MULTIPLY_8, MULTIPLY_16 = 1, 7
 
+#: The machine charges barriers, routines and the end itself. A DMA of a size that only the program knows has four
+#: more instructions to build its word. Semaphores, handshakes and printing are estimates from what they must do.
+_MACHINE_COSTS = {
+    **dict.fromkeys((Op.BARRIER, Op.ROUTINE, Op.EXIT), 0),
+    **dict.fromkeys((Op.DMA_READ_N, Op.DMA_WRITE_N), 5),
+    **dict.fromkeys((Op.SEM_TAKE, Op.SEM_GIVE, Op.NOTIFY, Op.WAIT_FOR), 10),
+    Op.LOG: 300,
+}
+
 _64_BIT_ROUTINES = {Routine[name] for name in ("muldi3", "divdi3", "udivdi3", "moddi3", "umoddi3")} | {
     routine for routine in Routine if "df" in routine.name
 }
@@ -58,6 +67,7 @@ class Pricing:
         self.cost = np.ones(len(flow.code), np.int32)
         self.multiplies: set[int] = set()
         self.paired: set[int] = set()
+        self.shifting: set[int] = set()
 
     def apply(self) -> None:
         """Apply every rule, in an order in which none undoes another."""
@@ -81,10 +91,9 @@ class Pricing:
         return list(zip(starts, [*starts[1:], len(self.code)], strict=True))
 
     def machine_instruction(self, i: int) -> None:
-        """What the machine charges itself: barriers, routines (their return is in their cost), the end."""
+        """Price the DPU's own instructions; a routine's return is part of its cost."""
         after_routine = i > 0 and self.code[i - 1].op is Op.ROUTINE
-        if after_routine or self.code[i].op in (Op.BARRIER, Op.ROUTINE, Op.EXIT):
-            self.cost[i] = 0
+        self.cost[i] = 0 if after_routine else _MACHINE_COSTS.get(self.code[i].op, 1)
 
     def high_immediate(self, i: int) -> None:
         """R1: a DPU instruction holds 32 immediate bits, so `lui` before the user of its value is free."""
@@ -125,10 +134,23 @@ class Pricing:
         users = list(self.flow.uses(i))
         if len(users) != 1 or self.code[users[0]].op not in (Op.ADD, Op.SUB):
             return None
-        low = self.flow.definition(i, compare.rs1)
-        carry = low is not None and self.code[low].op in (Op.ADD, Op.ADDI) and self.code[users[0]].op is Op.ADD
-        borrow = self.code[users[0]].op is Op.SUB and self.code[users[0]].rs2 == compare.rd
-        return users[0] if carry or borrow else None
+        user = self.code[users[0]]
+        if user.op is Op.ADD:
+            at = self.flow.definition(i, compare.rs1)
+            low = self.code[at] if at is not None else None
+            carries = low is not None and low.op in (Op.ADD, Op.ADDI) and compare.rs2 in (low.rs1, low.rs2)
+            return users[0] if carries else None
+        return users[0] if user.rs2 == compare.rd and self._subtracts_near(i, compare) else None
+
+    def _subtracts_near(self, i: int, compare: Instruction) -> bool:
+        """Whether the block of `i` holds the low half of the subtraction whose borrow a comparison finds."""
+        at = self.flow.block_start(i)
+        while at == i or at < len(self.code) and not (at > i and self.flow.leaders[at]):
+            one = self.code[at]
+            if one.op is Op.SUB and (one.rs1, one.rs2) == (compare.rs1, compare.rs2):
+                return True
+            at += 1
+        return False
 
     def carry(self, i: int) -> None:
         """R3: 64-bit additions are `add, addc`: the comparison that finds the carry and the addition of it are free."""
@@ -225,9 +247,9 @@ class Pricing:
         user = self.code[users[0]]
         adds = user.op is Op.ADD and user.rs1 != user.rs2
         subtracts = user.op is Op.SUB and user.rs2 == shift.rd and user.rs1 != shift.rd and shift.op is Op.SLLI
-        if (adds or subtracts) and self.cost[users[0]] and users[0] not in self.paired:
+        if (adds or subtracts) and self.cost[users[0]] and users[0] not in self.shifting:
             self.cost[i] = 0
-            self.paired.add(users[0])  # an instruction takes in one shift
+            self.shifting.add(users[0])  # an instruction takes in one shift
 
     def extension(self, i: int) -> None:
         """R10: extending a byte or halfword is one instruction, here two shifts."""
