@@ -9,7 +9,7 @@ import numpy as np
 
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.learner import Learner
+from swiftrl_core.learner import Learner, random_states
 
 
 class Evidence(StrEnum):
@@ -42,6 +42,10 @@ class Problem:
     def entries(self) -> int:
         """Entries of a table: n_states * n_actions."""
         return self.n_states * self.n_actions
+
+    def arguments(self, chunks: Chunks) -> np.ndarray:
+        """Return every core's `learner_args` of layout.h, shape (cores,), with no episodes yet."""
+        return self.learner.arguments(chunks.lengths, random_states(self.seed, chunks.numbers))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,14 @@ class Chunks:
     records : structured array (n,)
         `struct transition` of layout.h, 8 bytes each, in the data set's order.
     starts : int64 array (cores + 1,)
-        Core i owns records[starts[i]:starts[i + 1]].
+        Chunk i is records[starts[i]:starts[i + 1]].
+    numbers : int64 array (cores,)
+        Which core owns chunk i: its number seeds its random generator.
     """
 
     records: np.ndarray
     starts: np.ndarray
+    numbers: np.ndarray
 
     @property
     def cores(self) -> int:
@@ -38,6 +41,12 @@ class Chunks:
     def chunk(self, core: int) -> np.ndarray:
         """Return one core's records."""
         return self.records[self.starts[core] : self.starts[core + 1]]
+
+    def select(self, chosen: np.ndarray) -> "Chunks":
+        """Return the chunks of some cores only; they keep their cores' numbers."""
+        starts = np.concatenate([[0], np.cumsum(self.lengths[chosen])])
+        records = np.concatenate([self.chunk(core) for core in chosen])
+        return Chunks(records, starts, self.numbers[chosen])
 
 
 def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
@@ -57,7 +66,7 @@ def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
     short, longer = divmod(rows, cores)
     starts = np.zeros(cores + 1, np.int64)
     np.cumsum(np.where(np.arange(cores) < longer, short + 1, short), out=starts[1:])
-    return Chunks(pack(dataset, learner), starts)
+    return Chunks(pack(dataset, learner), starts, np.arange(cores))
 
 
 def pack(dataset: Dataset, learner: Learner) -> np.ndarray:

@@ -83,7 +83,8 @@ def train_command(options: argparse.Namespace) -> None:
     )
     tau = min(DEFAULT_TAU, options.episodes) if options.tau is None else options.tau
     schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
-    extra = {} if options.tasklets is None else {"tasklets": options.tasklets}
+    given = {"tasklets": options.tasklets, "simulated_dpus": options.simulated_dpus}
+    extra = {name: value for name, value in given.items() if value is not None}
     with tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar:
         result = train(
             dataset,
@@ -132,6 +133,8 @@ def _refuse_misfits(options: argparse.Namespace) -> None:
         raise SwiftRLError(
             f"--tasklets does not apply to --backend {options.backend}: drop it, or use --backend pim"
         )
+    if options.simulated_dpus is not None and options.backend != "pim":
+        raise SwiftRLError(f"--simulated-dpus does not apply to --backend {options.backend}: drop it")
     if options.tau is not None and options.tau > options.episodes:
         raise SwiftRLError(
             f"--tau {options.tau} is more than --episodes {options.episodes}: a round has at most all episodes"
@@ -219,6 +222,12 @@ def _add_train(commands) -> None:
     sub.add_argument("--backend", choices=list(backends.BACKENDS), default="pim")
     sub.add_argument("--dpus", type=int, default=64, metavar="N", help="PIM cores")
     sub.add_argument("--tasklets", type=int, metavar="T", help="tasklets that learn on a DPU: 1")
+    sub.add_argument(
+        "--simulated-dpus",
+        type=int,
+        metavar="K",
+        help="simulate K of the DPUs and train all on the CPU, checked against them (default: simulate all)",
+    )
     sub.add_argument("--episodes", type=int, default=DEFAULT_EPISODES)
     sub.add_argument("--tau", type=int, help=f"episodes between synchronisations (default {DEFAULT_TAU})")
     sub.add_argument("--alpha", type=float, default=0.1)

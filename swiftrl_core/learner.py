@@ -155,8 +155,15 @@ class Learner:
         return (np.asarray(raw, np.float64) / self.scale).astype(np.float32)
 
 
-def random_states(seed: int, cores: int) -> np.ndarray:
+def random_states(seed: int, cores: np.ndarray) -> np.ndarray:
     """Return where each core's generator starts: distinct for distinct cores, a function of (seed, core) alone.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0.
+    cores : int array (n,)
+        The cores' numbers.
 
     The seed is hashed to 32 bits (NumPy's SeedSequence); core number times an odd constant is added and the sum
     scrambled by the finaliser of MurmurHash3. Every step after the hash is one to one in the core number, so no two
@@ -164,12 +171,12 @@ def random_states(seed: int, cores: int) -> np.ndarray:
 
     Returns
     -------
-    uint32 array (cores,)
+    uint32 array (n,)
     """
     if seed < 0:
         raise SwiftRLError(f"seed is {seed}: give a whole number of at least 0")
     base = np.random.SeedSequence(seed).generate_state(1)[0]
-    x = base + np.arange(cores, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    x = base + np.asarray(cores, np.uint32) * np.uint32(0x9E3779B9)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
     return x ^ (x >> np.uint32(16))

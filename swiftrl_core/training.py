@@ -17,6 +17,7 @@ from swiftrl_core.chunks import Chunks, split
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Learner
+from swiftrl_core.sampled import open_sampled
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ def train(
     schedule: Schedule,
     backend: str = "pim",
     *,
+    simulated_dpus: int | str = "all",
     on_round: Callable[[int, np.ndarray], None] | None = None,
     **options,
 ) -> TrainingResult:
@@ -131,6 +133,9 @@ def train(
     schedule : Schedule
     backend : str
         `pim` (hardware where there is some, else the simulator), `cpu`, `gpu` or `gpu-shared` (a baseline).
+    simulated_dpus : "all" or int
+        For `pim` on the simulator: simulate all DPUs, or only so many, while the engine trains all and every
+        simulated table has to equal the engine's (`swiftrl_core.sampled`).
     on_round : callable, optional
         Called after each round with the number of episodes it made and the averaged table (states, actions) as
         float32 values.
@@ -144,7 +149,7 @@ def train(
     """
     chunks = split(dataset, learner, schedule.cores)
     problem = Problem(learner, dataset.n_states, dataset.n_actions, schedule.seed)
-    machine = open_backend(backend, problem, schedule.cores, **options)
+    machine = _open(backend, problem, schedule.cores, simulated_dpus, options)
     shape = (dataset.n_states, dataset.n_actions)
 
     def report(episodes: int, table: np.ndarray) -> None:
@@ -164,6 +169,14 @@ def train(
         breakdown=breakdown,
         machine=described,
     )
+
+
+def _open(backend: str, problem: Problem, cores: int, simulated_dpus: int | str, options: dict) -> Backend:
+    if simulated_dpus == "all":
+        return open_backend(backend, problem, cores, **options)
+    if backend != "pim":
+        raise SwiftRLError(f"simulated_dpus does not apply to backend {backend}: leave it out, or use pim")
+    return open_sampled(problem, cores, simulated_dpus, **options)
 
 
 def _run_rounds(

@@ -152,7 +152,7 @@ def test_one_table_for_all_learns_like_one_core_when_lanes_take_turns(frozenlake
 
 def one_core(problem, records, table, episodes):
     backend = cpu.open_backend(problem, 1, threads=1)
-    backend.load(Chunks(records, np.array([0, len(records)])))
+    backend.load(Chunks(records, np.array([0, len(records)]), np.arange(1)))
     done = backend.run_round(table, episodes).tables[0].copy()
     backend.close()
     return done

@@ -62,7 +62,7 @@ def test_draws_are_the_generators_and_the_state_goes_on(lcg, start, n):
 @pytest.mark.parametrize("n", [4, 6, 500, 512, 1000])
 def test_indices_are_uniform(lcg, n):
     draws = 1000 * n
-    counts = np.bincount(draw(lcg, int(random_states(3, 1)[0]), n, draws)[0], minlength=n)
+    counts = np.bincount(draw(lcg, int(random_states(3, np.arange(1))[0]), n, draws)[0], minlength=n)
     chi_square = float(((counts - 1000.0) ** 2 / 1000).sum())
     spread = np.sqrt(2 * (n - 1))
     assert abs(chi_square - (n - 1)) < 5 * spread  # chi-square has mean n - 1 and variance 2 (n - 1)
@@ -70,13 +70,13 @@ def test_indices_are_uniform(lcg, n):
 
 @pytest.mark.parametrize("n", [4, 500, 512])
 def test_successive_indices_do_not_walk_in_a_fixed_cycle(lcg, n):
-    numbers = draw(lcg, int(random_states(4, 1)[0]), n, 64_000)[0].astype(int)
+    numbers = draw(lcg, int(random_states(4, np.arange(1))[0]), n, 64_000)[0].astype(int)
     pairs = np.bincount(numbers[:-1] % 4 * 4 + numbers[1:] % 4, minlength=16)
     assert pairs.min() > 0.9 * len(numbers) / 16  # the plain low bits would show 4 of these 16 pairs
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0])
 def test_chance_keeps_epsilon(lcg, epsilon):
-    state, draws = ctypes.c_uint32(int(random_states(5, 1)[0])), 200_000
+    state, draws = ctypes.c_uint32(int(random_states(5, np.arange(1))[0])), 200_000
     hits = lcg.chances(ctypes.byref(state), round(epsilon * 2**31), draws)
     assert abs(hits - epsilon * draws) <= 5 * np.sqrt(draws * epsilon * (1 - epsilon))

@@ -125,12 +125,13 @@ def test_a_step_is_nothing_only_on_the_target(fixed_point_c, difference, step):
 @given(seed=st.integers(0, 2**70), cores=st.integers(1, 3000))
 @settings(max_examples=30)
 def test_cores_start_apart_and_do_not_depend_on_how_many_there_are(seed, cores):
-    states = random_states(seed, cores)
+    states = random_states(seed, np.arange(cores))
     assert len(np.unique(states)) == cores
-    np.testing.assert_array_equal(random_states(seed, cores + 7)[:cores], states)
+    np.testing.assert_array_equal(random_states(seed, np.arange(cores + 7))[:cores], states)
+    assert random_states(seed, np.array([cores - 1])) == states[-1]
 
 
 def test_seeds_give_other_states():
-    assert not np.intersect1d(random_states(0, 100), random_states(1, 100)).size
+    assert not np.intersect1d(random_states(0, np.arange(100)), random_states(1, np.arange(100))).size
     with pytest.raises(SwiftRLError, match="seed is -1"):
-        random_states(-1, 3)
+        random_states(-1, np.arange(3))

@@ -12,7 +12,6 @@ from swiftrl_core import toolchain
 from swiftrl_core.backends import Evidence, Problem, Round
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.layout import KERNEL_DIRECTORY
-from swiftrl_core.learner import random_states
 
 ENGINE = Path(__file__).parent / "engine.c"
 
@@ -60,9 +59,7 @@ class CpuBackend:
     def load(self, chunks: Chunks) -> float:
         """Keep the chunks where they are; nothing is copied, so it takes no time."""
         self._chunks = chunks
-        self._args = self._problem.learner.arguments(
-            chunks.lengths, random_states(self._problem.seed, chunks.cores)
-        )
+        self._args = self._problem.arguments(chunks)
         return 0.0
 
     def run_round(self, table: np.ndarray, episodes: int) -> Round:
@@ -76,7 +73,11 @@ class CpuBackend:
 
     def describe(self) -> dict:
         """Return the engine's compiler and threads, for the manifest."""
-        return {"compiler": f"zig {toolchain.compiler_version()}", "threads": self._threads}
+        return {
+            "name": "this host's CPU",
+            "compiler": f"zig {toolchain.compiler_version()}",
+            "threads": self._threads,
+        }
 
     def close(self) -> None:
         """Stop the threads."""

@@ -48,9 +48,7 @@ class GpuBackend:
 
     def load(self, chunks: Chunks) -> float:
         """Send all chunks to the GPU and lay them out for its lanes; return the seconds it took."""
-        args = self._problem.learner.arguments(
-            chunks.lengths, random_states(self._problem.seed, chunks.cores)
-        )
+        args = self._problem.arguments(chunks)
         tile_starts, words = _tile_starts(chunks.lengths)
         host = {"rows": chunks.records, "starts": chunks.starts, "tile_starts": tile_starts, "args": args}
         sizes = (

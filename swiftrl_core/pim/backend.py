@@ -5,7 +5,6 @@ import numpy as np
 from swiftrl_core.backends import Evidence, Problem, Round
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.learner import random_states
 from swiftrl_core.pim.binding import PimSet, hardware_reason, open_dpu_set
 from swiftrl_core.pim.kernels import compile_learner
 
@@ -66,9 +65,7 @@ class PimBackend:
                 f"a chunk of {longest:,} bytes and a table do not fit a DPU's MRAM of {MRAM_BYTES:,} bytes: "
                 "use more DPUs"
             )
-        args = self._problem.learner.arguments(
-            chunks.lengths, random_states(self._problem.seed, chunks.cores)
-        )
+        args = self._problem.arguments(chunks)
         with self._dpus.stopwatch() as watch:
             self._dpus.scatter(TRANSITIONS, [chunks.chunk(core) for core in range(chunks.cores)])
             self._dpus.scatter("args", list(args))

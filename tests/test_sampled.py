@@ -1,0 +1,84 @@
+"""PIM at paper scale: a few simulated DPUs stand for all, and are held to the engine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from swiftrl_core import backends, sampled
+from swiftrl_core.chunks import split
+from swiftrl_core.datasets import collect
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import Learner
+from swiftrl_core.training import Schedule, train
+
+
+@pytest.mark.parametrize(
+    "learner", [Learner(), Learner("sarsa", "RAN", "INT32")], ids=["fp32", "int32-sarsa-ran"]
+)
+def test_sampling_all_dpus_is_simulating_all(learner):
+    data, schedule = collect("frozenlake", 2_003, seed=1), Schedule(10, 5, 2, seed=4)
+    every = train(data, learner, schedule, "pim")
+    all_sampled = train(data, learner, schedule, "pim", simulated_dpus=10)
+    np.testing.assert_array_equal(all_sampled.q_raw, every.q_raw)
+    unmeasured = {"host_averaging": 0.0, "inter_pim_core": 0.0, "pim_to_cpu": 0.0}
+    assert replace(all_sampled.breakdown, **unmeasured) == replace(every.breakdown, **unmeasured)
+    for part in ("inter_pim_core", "pim_to_cpu"):  # they contain averaging, which was measured
+        simulated, full = (getattr(run.breakdown, part) for run in (all_sampled, every))
+        assert simulated == pytest.approx(
+            full, abs=all_sampled.breakdown.host_averaging + every.breakdown.host_averaging
+        )
+
+
+@pytest.mark.parametrize("number_format", ["FP32", "INT32"])
+@pytest.mark.parametrize("name", ["frozenlake", "taxi"])
+def test_eight_chosen_dpus_take_as_long_as_the_slowest_of_all(name, number_format):
+    data = collect(name, 50_000, seed=2)
+    learner = Learner(number_format=number_format, reward_range=data.reward_range)
+    every, chosen = (
+        train(data, learner, Schedule(100, 20, 5), "pim", simulated_dpus=count).breakdown.pim_kernel
+        for count in ("all", 8)
+    )
+    print(f"{name} {number_format}: kernel time from 8 of 100 DPUs {chosen / every - 1:+.3%}")
+    assert 0.97 <= chosen / every <= 1
+
+
+def test_a_dpu_that_differs_stops_the_run(monkeypatch):
+    def corrupted(name, problem, cores, **options):
+        machine = backends.open_backend(name, problem, cores, **options)
+        if name == "cpu":
+            honest = machine.run_round
+
+            def run_round(table, episodes):
+                done = honest(table, episodes)
+                done.tables[3, 17] += 1
+                return done
+
+            machine.run_round = run_round
+        return machine
+
+    monkeypatch.setattr(sampled, "open_backend", corrupted)
+    data = collect("frozenlake", 500, seed=1)
+    with pytest.raises(SwiftRLError, match=r"DPU 3 differs from the engine in round 1, state 4, action 1"):
+        train(data, Learner(), Schedule(5, 3, 1), "pim", simulated_dpus=5)
+
+
+def test_the_busiest_have_the_longest_chunks_and_bootstrap_most():
+    data, learner = collect("frozenlake", 1_003, seed=1), Learner()
+    chunks = split(data, learner, 10)
+    terminal = [int((chunks.chunk(core)["step"] >> 31).sum()) for core in range(10)]
+    chosen = sampled.busiest(chunks, 2).tolist()
+    assert set(chosen) < {0, 1, 2}  # the three with a row more
+    left_out = ({0, 1, 2} - set(chosen)).pop()
+    assert all(terminal[core] <= terminal[left_out] for core in chosen)
+
+
+@pytest.mark.parametrize("wrong", [0, 6, 2.5, True, "some"])
+def test_a_number_of_dpus_that_cannot_be_is_refused(wrong):
+    with pytest.raises(SwiftRLError, match="simulated_dpus is"):
+        train(collect("frozenlake", 50, seed=1), Learner(), Schedule(5, 1, 1), "pim", simulated_dpus=wrong)
+
+
+def test_other_backends_have_no_simulated_dpus():
+    with pytest.raises(SwiftRLError, match="does not apply to backend cpu"):
+        train(collect("frozenlake", 50, seed=1), Learner(), Schedule(5, 1, 1), "cpu", simulated_dpus=2)
