@@ -108,12 +108,18 @@ def compile_kernel(
     _check(source, nr_tasklets, stack_size, sizes)
     values = {"NR_TASKLETS": nr_tasklets, "STACK_SIZE_DEFAULT": stack_size, **(defines or {})}
     values |= {"DPU": 1, "__dpu__": 1, f"__dpu_{chip}__": 1, **_sizes(nr_tasklets, stack_size, sizes)}
-    flags = [opt, *CODE_FLAGS, *(f"-D{name}" if value is None else f"-D{name}={value}" for name, value in values.items())]
+    flags = [
+        opt,
+        *CODE_FLAGS,
+        *(f"-D{name}" if value is None else f"-D{name}={value}" for name, value in values.items()),
+    ]
     flags += [f"-I{folder}" for folder in (source.parent, *include_dirs)] + [f"-isystem{INCLUDE}"]
     link = [*LINK_FLAGS, f"-Wl,-T,{LINKER_SCRIPT}"]
     inputs = [*_dependencies(source, flags), *RUNTIME, LINKER_SCRIPT, *sorted(INCLUDE.glob("*.h"))]
     try:
-        return toolchain.compile_c([*flags, *link, str(source), *map(str, RUNTIME)], inputs, f"{source.stem}.elf")
+        return toolchain.compile_c(
+            [*flags, *link, str(source), *map(str, RUNTIME)], inputs, f"{source.stem}.elf"
+        )
     except CompileError as error:
         raise CompileError(_explain(source, str(error), sizes)) from None
 

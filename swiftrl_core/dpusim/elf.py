@@ -115,7 +115,9 @@ def load_program(path: str | Path) -> Program:
         with open(path, "rb") as stream:
             return _read(path, ELFFile(stream))
     except OSError as error:
-        raise SwiftRLError(f"cannot read the DPU program {path}: {error.strerror}; compile it first") from error
+        raise SwiftRLError(
+            f"cannot read the DPU program {path}: {error.strerror}; compile it first"
+        ) from error
     except (ELFError, KeyError) as error:
         raise SwiftRLError(
             f"{path} is not a program for the DPU simulator ({error}); make it with compile_kernel"
@@ -134,7 +136,9 @@ def _read(path: Path, elf: ELFFile) -> Program:
         table[symbol.name] = address
         if kind == "STT_FUNC":
             functions[symbol.name] = (address, symbol["st_size"])
-        if kind in ("STT_FUNC", "STT_OBJECT") and _host_sees(elf.get_section(place).name if place != "SHN_ABS" else ""):
+        if kind in ("STT_FUNC", "STT_OBJECT") and _host_sees(
+            elf.get_section(place).name if place != "SHN_ABS" else ""
+        ):
             visible[symbol.name] = (address, symbol["st_size"])
     chip = next(c for c in CHIPS.values() if c.wram_bytes == table["__dpu_wram_bytes"])
     visible[MRAM_HEAP] = (table[MRAM_HEAP], MRAM_BASE + chip.mram_bytes - table[MRAM_HEAP])

@@ -14,7 +14,16 @@ _ARGUMENTS = sum(1 << r for r in range(10, 18))
 _LOST_IN_CALL = sum(1 << r for r in (RA, *range(5, 8), *range(10, 18), *range(28, 32)))
 _LIVE_AT_RETURN = sum(1 << r for r in (SP, 8, 9, 10, 11, *range(18, 28)))
 #: Argument registers of the routines that do not take two words.
-_ONE_WORD = ("floatsisf", "floatunsisf", "floatsidf", "floatunsidf", "fixsfsi", "fixunssfsi", "fixsfdi", "fixunssfdi")
+_ONE_WORD = (
+    "floatsisf",
+    "floatunsisf",
+    "floatsidf",
+    "floatunsidf",
+    "fixsfsi",
+    "fixunssfsi",
+    "fixsfdi",
+    "fixunssfdi",
+)
 _FOUR_WORDS = ("muldi3", "divdi3", "udivdi3", "moddi3", "umoddi3", "adddf3", "subdf3", "muldf3", "divdf3")
 _FOUR_WORDS += ("eqdf2", "nedf2", "ltdf2", "ledf2", "gtdf2", "gedf2", "unorddf2")
 _THREE_WORDS = ("ashldi3", "lshrdi3", "ashrdi3", "memcpy", "memmove", "memset")
@@ -48,7 +57,13 @@ class Flow:
     def callee(self, i: int) -> int | None:
         """Return the index that the pair `auipc r; jalr _, r` at `i` jumps to, or None if there is no such pair."""
         high, jump = self.code[i], self.code[i + 1] if i + 1 < len(self.code) else None
-        if high.op is not Op.LUI or jump is None or jump.op is not Op.JALR or jump.rs1 != high.rd or not high.rd:
+        if (
+            high.op is not Op.LUI
+            or jump is None
+            or jump.op is not Op.JALR
+            or jump.rs1 != high.rd
+            or not high.rd
+        ):
             return None
         return self.index((high.imm + jump.imm) & 0xFFFFFFFF)
 

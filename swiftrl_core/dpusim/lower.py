@@ -44,7 +44,12 @@ class Lowering:
     def _plain(self) -> None:
         """One op an instruction."""
         for i, (instruction, op) in enumerate(zip(self.code, self.exact[:-1], strict=True)):
-            op["code"], op["imm"], op["cost"], op["length"] = instruction.op, _int32(instruction.imm), self.cost[i], 1
+            op["code"], op["imm"], op["cost"], op["length"] = (
+                instruction.op,
+                _int32(instruction.imm),
+                self.cost[i],
+                1,
+            )
             op["rd"] = instruction.writes or NOWHERE
             op["rs1"], op["rs2"], op["rs3"] = instruction.rs1, instruction.rs2, instruction.rd
             if instruction.op in BRANCHES or instruction.op is Op.JAL:
@@ -101,8 +106,10 @@ class Lowering:
     def _is_move(self, i: int, sources: Mapping[int, int]) -> bool:
         """Whether instruction `i` moves into an argument that nothing later moves into or from."""
         move = self.code[i]
-        free = move.rd in sources and sources[move.rd] == move.rd and move.rd not in (
-            source for register, source in sources.items() if register != move.rd
+        free = (
+            move.rd in sources
+            and sources[move.rd] == move.rd
+            and move.rd not in (source for register, source in sources.items() if register != move.rd)
         )
         return move.op is Op.ADDI and move.imm == 0 and move.rs1 != 0 and free
 

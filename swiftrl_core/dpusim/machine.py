@@ -120,7 +120,10 @@ class _CProgram(ctypes.Structure):
     """`struct program` of machine.h."""
 
     _fields_ = [
-        *((name, ctypes.c_uint32) for name in ("size", "entry", "stacks_start", "stack_bytes", "nr_tasklets")),
+        *(
+            (name, ctypes.c_uint32)
+            for name in ("size", "entry", "stacks_start", "stack_bytes", "nr_tasklets")
+        ),
         *((name, ctypes.c_uint32) for name in ("wram_bytes", "mram_bytes")),
         ("fast", ctypes.c_void_p),
         ("exact", ctypes.c_void_p),
@@ -141,7 +144,9 @@ class _CFault(ctypes.Structure):
 def library() -> ctypes.CDLL:
     """Compile (once) and load machine.c."""
     headers = sorted(HERE.glob("*.h"))
-    path = toolchain.compile_shared_library([HERE / "machine.c", HERE / "log.c"], headers=headers, product="dpusim.so")
+    path = toolchain.compile_shared_library(
+        [HERE / "machine.c", HERE / "log.c"], headers=headers, product="dpusim.so"
+    )
     lib = ctypes.CDLL(str(path))
     pointer, size, offset = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
     lib.dpu_program_prepare.argtypes, lib.dpu_program_prepare.restype = [pointer], None
@@ -361,7 +366,9 @@ def run_machines(
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(run_batch, starts))
-    return [_run_stats(row, machine.program.nr_tasklets) for row, machine in zip(stats, machines, strict=True)]
+    return [
+        _run_stats(row, machine.program.nr_tasklets) for row, machine in zip(stats, machines, strict=True)
+    ]
 
 
 def _run_stats(row: np.void, tasklets: int) -> RunStats:

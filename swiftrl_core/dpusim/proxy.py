@@ -24,7 +24,16 @@ The rules depend on the shape of this compiler's output; tests hold them to the 
 import numpy as np
 
 from swiftrl_core.dpusim.flow import A0, A1, SP, Flow, is_move
-from swiftrl_core.dpusim.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Instruction, Op, Routine
+from swiftrl_core.dpusim.rv32 import (
+    BRANCHES,
+    IMMEDIATE_ALU,
+    LOADS,
+    REGISTER_ALU,
+    STORES,
+    Instruction,
+    Op,
+    Routine,
+)
 
 #: Changes whenever a cost or rule changes what a program is said to take.
 MODEL_VERSION = "1"
@@ -114,13 +123,18 @@ class Pricing:
         Neighbouring 32-bit variables do not become one access.
         """
         wide = any(
-            self._is_carry(i) is not None or self.flow.routine_called(i) in _64_BIT_ROUTINES for i in range(start, end)
+            self._is_carry(i) is not None or self.flow.routine_called(i) in _64_BIT_ROUTINES
+            for i in range(start, end)
         )
         for i in range(start, end - 1):
             one, two = self.code[i], self.code[i + 1]
             if one.op is not two.op or one.op not in (Op.LW, Op.SW) or one.rs1 != two.rs1 or i in self.paired:
                 continue
-            if abs(one.imm - two.imm) != 4 or self.flow.leaders[i + 1] or (one.op is Op.LW and one.rd == two.rs1):
+            if (
+                abs(one.imm - two.imm) != 4
+                or self.flow.leaders[i + 1]
+                or (one.op is Op.LW and one.rd == two.rs1)
+            ):
                 continue
             if one.rs1 == SP or (wide and min(one.imm, two.imm) % 8 == 0):
                 self.cost[i + 1] = 0
@@ -198,7 +212,11 @@ class Pricing:
         self.cost[i], self.cost[i + 1] = 0, instructions
         for register in (A0, A1):
             at = self.flow.definition(i, register)
-            while at is not None and self._only_for(at, i + 1) and (is_move(self.code[at]) or self._is_constant(at)):
+            while (
+                at is not None
+                and self._only_for(at, i + 1)
+                and (is_move(self.code[at]) or self._is_constant(at))
+            ):
                 self.cost[at] = 0
                 at = None if is_move(self.code[at]) else self.flow.definition(at, self.code[at].rs1)
 
@@ -246,7 +264,9 @@ class Pricing:
             return
         user = self.code[users[0]]
         adds = user.op is Op.ADD and user.rs1 != user.rs2
-        subtracts = user.op is Op.SUB and user.rs2 == shift.rd and user.rs1 != shift.rd and shift.op is Op.SLLI
+        subtracts = (
+            user.op is Op.SUB and user.rs2 == shift.rd and user.rs1 != shift.rd and shift.op is Op.SLLI
+        )
         if (adds or subtracts) and self.cost[users[0]] and users[0] not in self.shifting:
             self.cost[i] = 0
             self.shifting.add(users[0])  # an instruction takes in one shift
@@ -276,7 +296,9 @@ class Pricing:
         if len(bases) != 1 or not self.is_global(known[bases[0]]):
             return
         users = list(self.flow.uses(i))
-        accesses = [at for at in users if self.code[at].op in (*LOADS, *STORES) and self.code[at].rs1 == add.rd]
+        accesses = [
+            at for at in users if self.code[at].op in (*LOADS, *STORES) and self.code[at].rs1 == add.rd
+        ]
         if len(accesses) != len(users) or not accesses:
             return
         accesses = [at for at in accesses if at not in self.paired]

@@ -31,7 +31,18 @@ _REGISTER = {
     (4, 0x00): Op.XOR, (5, 0x00): Op.SRL, (5, 0x20): Op.SRA, (6, 0x00): Op.OR, (7, 0x00): Op.AND,
     (2, 0x10): Op.SH1ADD, (4, 0x10): Op.SH2ADD, (6, 0x10): Op.SH3ADD,
 }  # fmt: skip
-_SYSTEM = (Op.ME, Op.FAULT, Op.PERF_CONFIG, Op.PERF_GET, Op.SEM_TAKE, Op.SEM_GIVE, Op.NOTIFY, Op.WAIT_FOR, Op.LOG, Op.EXIT)
+_SYSTEM = (
+    Op.ME,
+    Op.FAULT,
+    Op.PERF_CONFIG,
+    Op.PERF_GET,
+    Op.SEM_TAKE,
+    Op.SEM_GIVE,
+    Op.NOTIFY,
+    Op.WAIT_FOR,
+    Op.LOG,
+    Op.EXIT,
+)
 
 
 @dataclass(frozen=True)
