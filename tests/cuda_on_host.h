@@ -17,7 +17,17 @@ static struct {
   uint32_t x;
 } blockIdx, blockDim, threadIdx;
 
-#define atomicAdd(address, value) (*(address) += (value))
+/* Nobody else is there to write in between. So every third comparison that should succeed is made to fail, as if
+ * somebody had: nothing is written, and another value is reported. */
+static inline uint32_t atomicCAS(void *address, uint32_t expected, uint32_t wanted) {
+  static uint32_t successes;
+  uint32_t found;
+  memcpy(&found, address, sizeof(found));
+  if (found != expected) return found;
+  if (successes++ % 3 == 0) return found ^ 1;
+  memcpy(address, &wanted, sizeof(wanted));
+  return found;
+}
 
 /* A function launch_KERNEL(blocks, threads, the kernel's parameters) that a test can call. */
 #define LAUNCHER(KERNEL, PARAMETERS, ARGUMENTS)               \

@@ -19,6 +19,10 @@ SOURCE = '#include "learner.cu"\n#include "mean.cu"\n'
 IEEE_OPTIONS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """One rounding an operation and subnormals kept: what `dpu_src/td_update.h` asks of a compiler."""
 
+READ_FROM_L2 = "--ptxas-options=--def-load-cache=cg"
+"""Where all lanes share one table, they must not read it through a multiprocessor's own cache: L1 does not hear what
+other multiprocessors wrote, and a lane would go on learning from values of the launch's first moments."""
+
 LANES = 32
 """Virtual cores in a warp, which is a block: LANES of tile.h."""
 
@@ -52,6 +56,12 @@ def switches(problem: Problem, tables: Tables) -> list[str]:
         "TABLES": list(Tables).index(tables),
     }
     return [f"-D{name}={value}" for name, value in values.items()]
+
+
+def options(problem: Problem, tables: Tables, target: str) -> list[str]:
+    """Return all compiler arguments but the folders of headers."""
+    chosen = [*IEEE_OPTIONS, "--std=c++17", f"--gpu-architecture={target}", *switches(problem, tables)]
+    return [*chosen, READ_FROM_L2] if tables == Tables.ONE_FOR_ALL else chosen
 
 
 def headers() -> list[Path]:
@@ -90,14 +100,7 @@ def compile_kernels(problem: Problem, tables: Tables, target: str) -> bytes:
     from cuda.bindings import nvrtc
 
     folders = [f"-I{folder}" for folder in (KERNEL_DIRECTORY, FOLDER, FOLDER / "nvrtc")]
-    options = [
-        *IEEE_OPTIONS,
-        "--std=c++17",
-        f"--gpu-architecture={target}",
-        *switches(problem, tables),
-        *folders,
-    ]
-    encoded = [option.encode() for option in options]
+    encoded = [option.encode() for option in [*options(problem, tables, target), *folders]]
     program = _checked(nvrtc.nvrtcCreateProgram(SOURCE.encode(), b"swiftrl.cu", 0, [], []))
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
@@ -116,8 +119,8 @@ def cubin(problem: Problem, tables: Tables, target: str) -> Path:
     """Return a file with `compile_kernels`' machine code, from the cache of compiled products."""
     from cuda.bindings import nvrtc
 
-    digest = hashlib.sha256(repr((nvrtc.nvrtcVersion()[1:], target, SOURCE, IEEE_OPTIONS)).encode())
-    digest.update(repr(switches(problem, tables)).encode())
+    decides = (nvrtc.nvrtcVersion()[1:], SOURCE, options(problem, tables, target))
+    digest = hashlib.sha256(repr(decides).encode())
     for path in headers():
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     file = cache_directory() / digest.hexdigest()[:32] / f"learner.{target}.cubin"

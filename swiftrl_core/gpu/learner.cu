@@ -5,17 +5,18 @@
  * waits for another (no barrier, no shuffle, no atomic), and a block is one warp: 32 cores, a tile.
  *
  *   records  Row i of all the tile's chunks stands together, 32 times 8 bytes. In SEQ and STR the lanes of a warp are
- *            always at the same i, so a load is one coalesced 256 bytes. RAN draws an i for each lane: no layout helps.
+ *            always at the same i (but in the one tile where chunks differ in length), so a load is one coalesced 256
+ *            bytes. RAN draws an i for each lane: no layout helps.
  *   tables   Where 32 of them fit in a block's shared memory (FrozenLake: 8 KB), they live there, interleaved: entry e
  *            of lane l at 32 e + l. Whatever entries the lanes look up, each keeps to its own bank: no conflicts. The
  *            tile goes out to global memory as it stands, coalesced. Where they do not fit (Taxi: 384 KB), each stands
- *            alone in global memory: a row of actions is then one or two sectors of 32 bytes, and L1 keeps the rows
- *            that a chunk visits, which at many cores are few.
+ *            alone in global memory: a row of actions is then one or two sectors of 32 bytes, and the caches serve the
+ *            rows that chunks revisit episode after episode, few in a chunk of few transitions.
  *
  * The next record is loaded before the update that precedes it, so that its latency hides behind the chain.
  *
- * TABLES_ONE_FOR_ALL is the other shape, a baseline: a single table in global memory that all lanes update by atomic
- * additions. What a lane reads then depends on who came first: its results differ from run to run.
+ * TABLES_ONE_FOR_ALL is the other shape, a baseline: a single table in global memory, whose entries all lanes
+ * update atomically. What a lane reads then depends on who came first: its results differ from run to run.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT (layout.h), N_STATES, N_ACTIONS, TABLES (tile.h). This is also
  * C11, so that a test can run it on the host, with loops for blocks and threads. */
@@ -41,15 +42,34 @@ INLINE struct transition load(const uint64_t *record) {
   return loaded.transition;
 }
 
-INLINE void learn(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
 #if TABLES == TABLES_ONE_FOR_ALL
+
+typedef union {
+  value_t value;
+  uint32_t bits;
+} entry_t;
+
+/* Write only if the entry still is what the step was taken from, else take the step anew. Just adding the step would do
+ * for a few lanes; a thousand, each taking a tenth of the way from the same stale entry, overshoot without bound. */
+INLINE void learn(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
   value_t target = target_of(t, q, args, random_state);
   value_t *entry = entry_of(t, q);
-  atomicAdd(entry, step_towards(target, *entry, args));
-#else
-  td_update(q, t, args, random_state);
-#endif
+  entry_t found, seen, updated;
+  found.value = *entry;
+  do {
+    seen = found;
+    updated.value = seen.value + step_towards(target, seen.value, args);
+    found.bits = atomicCAS((uint32_t *)entry, seen.bits, updated.bits);
+  } while (found.bits != seen.bits);
 }
+
+#else
+
+INLINE void learn(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
+  td_update(q, t, args, random_state);
+}
+
+#endif
 
 /* Where a pass goes after row i: on by the stride, else to the next offset, else back to the front. */
 INLINE uint32_t row_after(uint32_t i, uint32_t rows) {
