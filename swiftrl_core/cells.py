@@ -120,6 +120,8 @@ class Cell:
         )
         _check_schedule(self)
         _check_backend(self)
+        if learner.algorithm == Algorithm.SARSA and self.epsilon is None:
+            raise SwiftRLError("epsilon is missing: sarsa needs a probability of a random next action")
         if self.monte_carlo_episodes == 1:
             raise SwiftRLError(
                 "monte_carlo_episodes is 1: a standard error needs 2 or more, and 0 plays none"
@@ -143,6 +145,12 @@ class Cell:
         learner = f"{self.algorithm} {self.sampling} {self.number_format}"
         size = f"{self.cores:,} cores, tau {self.tau}, seed {self.seed}"
         return f"{self.environment} {self.transitions or 'all'} rows, {learner}, {size}, {self.backend}"
+
+    @property
+    def data_key(self) -> tuple:
+        """What the data set depends on: cells with the same key learn from the same data."""
+        options = _json(self.environment_options)
+        return self.environment, options, self.data, self.data_sha256, self.transitions, self.data_seed
 
     @property
     def device(self) -> str | None:
@@ -253,11 +261,16 @@ def check_value(name: str, value: Any) -> Any:
     SwiftRLError
         If the cell has no such setting, or the value is not of its type.
     """
-    if name not in _CHECKS:
-        raise SwiftRLError(f"{name} is not a setting of a cell: choose from {', '.join(_CHECKS)}")
+    check_name(name)
     if value is None and name in _OPTIONAL:
         return None
     return _CHECKS[name](name, value)
+
+
+def check_name(name: str) -> None:
+    """Raise `SwiftRLError` if a cell has no such setting."""
+    if name not in _CHECKS:
+        raise SwiftRLError(f"{name} is not a setting of a cell: choose from {', '.join(_CHECKS)}")
 
 
 @contextlib.contextmanager
@@ -401,14 +414,7 @@ def _environment(name: str, options: str) -> Environment:
 
 
 def _dataset(cell: Cell) -> Dataset:
-    return _load_dataset(
-        cell.environment,
-        _json(cell.environment_options),
-        cell.data,
-        cell.data_sha256,
-        cell.transitions,
-        cell.data_seed,
-    )
+    return _load_dataset(*cell.data_key)
 
 
 @functools.lru_cache(maxsize=2)  # a data set of the paper's size takes 110 MB

@@ -1,4 +1,4 @@
-"""The `swiftrl` command: collect, convert, train, evaluate, and say what this machine can do."""
+"""The `swiftrl` command: data sets, training, evaluation, sweeps and experiments, and what this machine can do."""
 
 import argparse
 import json
@@ -9,10 +9,22 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from swiftrl_core import backends, datasets, environments, evaluation, results
+from swiftrl_core import (
+    backends,
+    datasets,
+    engines,
+    environments,
+    evaluation,
+    experiments,
+    progress,
+    results,
+    spec,
+    sweep,
+)
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.pim.binding import hardware_reason
+from swiftrl_core.store import Store
 from swiftrl_core.training import Schedule, train
 
 DEFAULT_EPISODES = 2000
@@ -27,8 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
     except SwiftRLError as error:
         print(f"swiftrl: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("swiftrl: interrupted; nothing was written", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        print(f"swiftrl: {interruption or 'interrupted; nothing was written'}", file=sys.stderr)
         return 130
     return 0
 
@@ -123,6 +135,55 @@ def evaluate(options: argparse.Namespace) -> None:
     _report(report, options.json, lines)
 
 
+def sweep_command(options: argparse.Namespace) -> None:
+    """Run the cells of a specification file that have no row yet, and keep a row for each."""
+    asked = spec.read(options.spec)
+    _sweep(options, asked.cells, Store(options.out or sweep.RESULTS / asked.name), where_available=False)
+
+
+def experiment_list(options: argparse.Namespace) -> None:
+    """List the experiments: id, question, and cells in each profile."""
+    found = [
+        {
+            "id": entry.id,
+            "question": entry.question,
+            "notebook": entry.notebook,
+            "cells": {profile: len(experiments.expand(entry, profile)) for profile in experiments.PROFILES},
+        }
+        for entry in experiments.EXPERIMENTS.values()
+    ]
+    lines = []
+    for entry in found:
+        sizes = ", ".join(f"{profile} {count:,}" for profile, count in entry["cells"].items())
+        lines += [entry["id"], f"    {entry['question']}", f"    cells: {sizes}"]
+    _report({"experiments": found}, options.json, lines)
+
+
+def experiment_run(options: argparse.Namespace) -> None:
+    """Run the cells of an experiment that have no row yet, and keep a row for each."""
+    entry = experiments.find(options.id)
+    store = Store(options.out or sweep.default_directory(entry, options.profile))
+    cells = experiments.expand(entry, options.profile)
+    _sweep(options, cells, store, where_available=entry.where_available)
+
+
+def _sweep(options: argparse.Namespace, cells: list, store: Store, *, where_available: bool) -> None:
+    """Say what is to do, do it unless this is a dry run, and say where the table is."""
+    engine = engines.make(options.engine, workers=options.workers, scheduler=options.scheduler)
+    plan = sweep.make_plan(cells, store, retry_failed=options.retry_failed, where_available=where_available)
+    for reason in plan.left_out.values():
+        print(f"left out: {reason}")
+    print(f"{store.directory}: {plan}")
+    if plan.pending and (options.dry_run or options.estimate):
+        print(f"about {progress.duration(sweep.estimate(plan, engine.workers or 1))} with {engine.name}")
+    if options.dry_run:
+        return
+    with sweep.ends_soon(lambda: sweep.interrupted(plan, store)):
+        summary = sweep.run(plan, store, engine)
+    sweep.require_all(summary, store)
+    print(f"{summary.table}: {summary.done} rows")
+
+
 def _refuse_misfits(options: argparse.Namespace) -> None:
     """Raise where an option was given that another one makes meaningless."""
     if options.epsilon is not None and options.algorithm != Algorithm.SARSA:
@@ -173,6 +234,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_small_commands(commands)
     _add_train(commands)
+    _add_sweeps(commands)
     return parser
 
 
@@ -236,6 +298,35 @@ def _add_train(commands) -> None:
     sub.add_argument("--seed", type=int, default=0)
     sub.add_argument("--out", required=True, metavar="DIR")
     sub.add_argument("--json", action="store_true", help="print the manifest instead of a summary")
+
+
+def _add_sweeps(commands) -> None:
+    sub = _command(commands, "sweep", sweep_command)
+    sub.add_argument("spec", metavar="SPEC.yaml", help="see swiftrl_core/spec.py")
+    _add_sweep_options(sub, "results/NAME")
+
+    group = commands.add_parser("experiment", help="List, run and render the experiments.")
+    commands = group.add_subparsers(required=True, metavar="COMMAND")
+    sub = _command(commands, "list", experiment_list)
+    sub.add_argument("--json", action="store_true")
+    sub = _command(commands, "run", experiment_run)
+    sub.add_argument("id", metavar="ID")
+    sub.add_argument("--profile", choices=experiments.PROFILES, default="smoke")
+    _add_sweep_options(sub, "results/ID/PROFILE")
+
+
+def _add_sweep_options(sub: argparse.ArgumentParser, folder: str) -> None:
+    sub.add_argument("--out", metavar="DIR", help=f"folder of the rows (default {folder})")
+    sub.add_argument("--engine", choices=engines.ENGINES, default="serial", help="what runs the cells")
+    sub.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a Dask cluster; without it, one on this machine"
+    )
+    sub.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
+    sub.add_argument("--retry-failed", action="store_true", help="run failed cells again")
+    sub.add_argument("--estimate", action="store_true", help="say first how long it will take, about")
+    sub.add_argument(
+        "--dry-run", action="store_true", help="say what is to do and how long it takes, then stop"
+    )
 
 
 if __name__ == "__main__":

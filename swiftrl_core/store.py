@@ -153,6 +153,18 @@ class Store:
             results.write_table(target, table)
         return target
 
+    def append(self, name: str, text: str) -> None:
+        """Add a line to a log in the folder.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written.
+        """
+        target = self.directory / name
+        with _told(target), target.open("a") as stream:
+            stream.write(text)
+
     def _rows(self, config_hashes: Iterable[str] | None) -> Iterator[dict[str, Any]]:
         for config_hash in self.hashes() if config_hashes is None else config_hashes:
             row = self.row(config_hash)
