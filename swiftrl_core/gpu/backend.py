@@ -9,7 +9,7 @@ from swiftrl_core.backends import AveragedRound, Evidence, Problem, Round
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.gpu.device import CudaDevice, Device, unavailable_reason
 from swiftrl_core.gpu.kernels import LANES, SEGMENT_CORES, Tables, placement, shared_bytes
-from swiftrl_core.learner import NumberFormat, random_states
+from swiftrl_core.learner import NumberFormat
 
 THREADS = 128
 """Threads of a block, in kernels whose threads have nothing to do with lanes."""
@@ -51,11 +51,8 @@ class GpuBackend:
         args = self._problem.arguments(chunks)
         tile_starts, words = _tile_starts(chunks.lengths)
         host = {"rows": chunks.records, "starts": chunks.starts, "tile_starts": tile_starts, "args": args}
-        sizes = (
-            {name: array.nbytes for name, array in host.items()}
-            | self._table_sizes()
-            | {"records": 8 * words}
-        )
+        sizes = {name: array.nbytes for name, array in host.items()}
+        sizes |= self._table_sizes() | {"records": 8 * words}
         self._buffers = {name: self._device.empty(size) for name, size in sizes.items()}
         self._lay_out_records(cores=0)
         start = self._device.mark()
@@ -69,6 +66,7 @@ class GpuBackend:
 
     def run_round(self, table: np.ndarray, episodes: int) -> Round:
         """Train every core from `table` for `episodes` passes and fetch all their tables; see `Backend.run_round`."""
+        self._make_room_for_local_tables()
         marks = [self._device.mark()]
         self._device.upload(table, self._buffers["table"])
         marks.append(self._device.mark())
@@ -119,12 +117,11 @@ class GpuBackend:
 
     def _warm_up(self) -> None:
         """Launch every kernel of a round; no episodes, so that the cores' generators stay where they are."""
-        self._device.upload(
-            np.zeros(self._problem.entries, self._problem.learner.dtype), self._buffers["table"]
-        )
+        start = np.zeros(self._problem.entries, self._problem.learner.dtype)
+        self._device.upload(start, self._buffers["table"])
         self._learn(0)
         self._average()
-        self._local_tables()
+        self._launch("gather_tables", 0, THREADS, ["tables", "table", 0])
 
     def _lay_out_records(self, cores: int) -> None:
         self._launch("lay_out_records", cores, LANES, ["rows", "starts", "tile_starts", "records", cores])
@@ -148,16 +145,19 @@ class GpuBackend:
         else:
             self._launch("mean", entries, LANES, ["sums", "table", *sizes])
 
+    def _make_room_for_local_tables(self) -> None:
+        if self._tables == Tables.IN_SHARED_MEMORY and "gathered" not in self._buffers:
+            self._buffers["gathered"] = self._device.empty(
+                self._cores * self._problem.entries * self._entry_bytes
+            )
+
     def _local_tables(self) -> np.ndarray:
-        """Return every core's table, core by core."""
-        if self._tables == Tables.IN_GLOBAL_MEMORY:  # they stand so already
+        """Return every core's table, core by core, as tables in global memory stand already."""
+        if self._tables == Tables.IN_GLOBAL_MEMORY:
             return self._download("tables", self._cores)
         items = self._cores * self._problem.entries
-        self._buffers["gathered"] = self._device.empty(items * self._entry_bytes)
         self._launch("gather_tables", items, THREADS, ["tables", "gathered", self._cores])
-        tables = self._download("gathered", self._cores)
-        del self._buffers["gathered"]
-        return tables
+        return self._download("gathered", self._cores)
 
     def _download(self, buffer: str, rows: int) -> np.ndarray:
         tables = np.empty((rows, self._problem.entries), self._problem.learner.dtype)

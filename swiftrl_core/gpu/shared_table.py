@@ -1,7 +1,7 @@
 """The `gpu-shared` backend, a baseline: all lanes of the GPU learn in one table, whose entries they update atomically.
 
-This is the shape of the paper's GPU code. What a lane reads depends on which lanes came first, so a run does not repeat bit for
-bit, and there is nothing to average: a round is just a launch.
+This is the shape of the paper's GPU code. What a lane reads depends on which lanes came first, so a run does not repeat
+bit for bit, and there is nothing to average: a round is just a launch.
 """
 
 import numpy as np
