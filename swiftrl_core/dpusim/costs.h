@@ -79,9 +79,7 @@ static inline uint32_t cost_add_f32(uint32_t a, uint32_t b) {
 
 static inline uint32_t cost_sub_f32(uint32_t a, uint32_t b) { return cost_add_f32(a, b ^ 0x80000000u) + 6; }
 
-static inline uint32_t cost_mul_f32(uint32_t a, uint32_t b) {
-  return is_zero32(a) ? 28 : is_zero32(b) ? 32 : 166;
-}
+static inline uint32_t cost_mul_f32(uint32_t a, uint32_t b) { return is_zero32(a) ? 28 : is_zero32(b) ? 32 : 166; }
 
 static inline uint32_t cost_div_f32(uint32_t a) { return is_zero32(a) ? 33 : 983; }
 

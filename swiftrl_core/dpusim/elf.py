@@ -162,13 +162,15 @@ def _host_sees(section: str) -> bool:
 
     Absolute symbols (no section) and lock bits are not variables, so they are left out too.
     """
-    return section == ".data.__sys_host" or not section.startswith((".data", ".atomic")) and section != ""
+    hidden = section.startswith((".data", ".atomic")) or not section
+    return section == ".data.__sys_host" or not hidden
 
 
 def _segments(elf: ELFFile) -> list[Segment]:
-    found = []
-    for section in elf.iter_sections():
-        if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 2 and section["sh_size"]:
-            if section.name != ".text":
-                found.append(Segment(section["sh_addr"], section.data()))
-    return found
+    """Return what load writes: sections of data with content, in the file's order."""
+    allocated = (section for section in elf.iter_sections() if section["sh_flags"] & 2 and section["sh_size"])
+    return [
+        Segment(section["sh_addr"], section.data())
+        for section in allocated
+        if section["sh_type"] == "SHT_PROGBITS" and section.name != ".text"
+    ]

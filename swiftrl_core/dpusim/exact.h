@@ -159,7 +159,7 @@ static void run_exact(struct run *run, int64_t budget) {
       continue;
     }
     if (!lane) {
-      if (!all_done(machine)) fault_of_waiting(machine, machine->program->exact, FAULT_DEADLOCK);
+      if (!all_done(machine)) fault_of_waiting(machine, FAULT_DEADLOCK);
       break;
     }
     lane->ready = run->now + ISSUE_INTERVAL;
@@ -169,7 +169,7 @@ static void run_exact(struct run *run, int64_t budget) {
       barrier_step(&p, lane);
     lane->t->instructions++, run->issued++, run->now++;
     if (run->woken) wake_lanes(&p);
-    if (run->issued > budget) fault_of_waiting(machine, machine->program->exact, FAULT_BUDGET);
+    if (run->issued > budget) fault_of_waiting(machine, FAULT_BUDGET);
   }
   int64_t end = p.engine_free;
   for (int32_t i = 0; i < p.count; i++)

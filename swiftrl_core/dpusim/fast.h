@@ -155,29 +155,6 @@ static int32_t run_round(struct run *run, int64_t budget, bool *preempted) {
   return ran;
 }
 
-static int64_t instructions_so_far(const struct machine *machine) {
-  int64_t sum = 0;
-  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) sum += machine->tasklets[i].instructions;
-  return sum;
-}
-
-static bool all_done(const struct machine *machine) {
-  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++)
-    if (machine->tasklets[i].state != DONE) return false;
-  return true;
-}
-
-/* The tasklet to blame when nothing moves: the first that has not ended. */
-static void fault_of_waiting(struct machine *machine, const struct op *ops, int32_t code) {
-  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
-    const struct tasklet *t = &machine->tasklets[i];
-    if (t->state == DONE) continue;
-    set_fault(machine, t, t->pc, code, t->waits_on, (uint32_t)t->state);
-    return;
-  }
-  (void)ops;
-}
-
 static void run_fast(struct run *run, int64_t budget) {
   struct machine *machine = run->machine;
   struct phase phase = {.counter_owner = -1};
@@ -189,8 +166,10 @@ static void run_fast(struct run *run, int64_t budget) {
     int64_t left = budget - instructions_so_far(machine);
     int32_t ran = left > 0 ? run_round(run, left, &preempted) : 0;
     if (machine->fault.code) break;
-    if (left <= 0) fault_of_waiting(machine, machine->program->fast, FAULT_BUDGET);
-    else if (!ran) fault_of_waiting(machine, machine->program->fast, FAULT_DEADLOCK);
+    if (left <= 0)
+      fault_of_waiting(machine, FAULT_BUDGET);
+    else if (!ran)
+      fault_of_waiting(machine, FAULT_DEADLOCK);
     if (!preempted) phase_end(run);
     for (uint32_t i = 0; i < machine->program->nr_tasklets; i++)
       if (machine->tasklets[i].state == WOKEN) machine->tasklets[i].state = READY;

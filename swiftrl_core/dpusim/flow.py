@@ -166,6 +166,13 @@ class Flow:
             i -= 1
         return i
 
+    def block(self, i: int) -> range:
+        """Return the indices of the block that holds instruction `i`."""
+        end = i + 1
+        while end < len(self.code) and not self.leaders[end]:
+            end += 1
+        return range(self.block_start(i), end)
+
     def definition(self, i: int, register: int) -> int | None:
         """Return the instruction in the block of `i` that gave a register the value it has before `i`, or None."""
         start = self.block_start(i)

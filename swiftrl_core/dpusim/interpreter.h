@@ -13,7 +13,7 @@
     count += op->cost;                 \
     op += (ops);                       \
     if (count != begin) goto finished; \
-    goto *op->go;                      \
+    goto * op->go;                     \
   } while (0)
 #define TAKE_JUMP() ADVANCE(op->target)
 #define REAL_COUNT() (count)
@@ -22,20 +22,21 @@
 #define ADVANCE(ops) \
   do {               \
     op += (ops);     \
-    goto *op->go;    \
+    goto * op->go;   \
   } while (0)
 /* Every loop jumps backward, so that is where the limit is looked at. */
-#define TAKE_JUMP()                                                  \
-  do {                                                               \
-    count += op->jump_cost;                                          \
-    int32_t ops = op->target;                                        \
-    op += ops;                                                       \
+#define TAKE_JUMP()                                                    \
+  do {                                                                 \
+    count += op->jump_cost;                                            \
+    int32_t ops = op->target;                                          \
+    op += ops;                                                         \
     if (__builtin_expect(ops <= 0 && count > limit, 0)) goto finished; \
-    goto *op->go;                                                    \
+    goto * op->go;                                                     \
   } while (0)
 #define REAL_COUNT() (count + op->before)
 #endif
 
+#define DISPATCH goto * op->go
 #define OP(name) do_##name:
 #define NEXT ADVANCE(1)
 #define RD x[op->rd]
@@ -43,52 +44,56 @@
 #define RS2 x[op->rs2]
 #define IMM ((uint32_t)op->imm)
 #define FAULT_AT(fault_kind, data_address, data_value)                     \
-  do {                                                                    \
+  do {                                                                     \
     set_fault(machine, t, op - ops, fault_kind, data_address, data_value); \
-    goto finished;                                                        \
+    goto finished;                                                         \
   } while (0)
 
 /* A load or store within WRAM and aligned is one comparison: rotating the address right by log2(size) makes a misaligned
  * address huge. Everything else goes the slow way: MRAM through a DMA, or a fault. */
 #define IN_WRAM(address, log2) (__builtin_rotateright32(address, log2) < (wram_bytes >> (log2)))
-#define LOAD(type, log2)                                             \
-  do {                                                               \
-    uint32_t address = RS1 + IMM;                                    \
-    type value;                                                      \
-    if (__builtin_expect(!IN_WRAM(address, log2), 0)) {              \
+#define COMPUTE(name, value) \
+  OP(name) {                 \
+    RD = (value);            \
+    NEXT;                    \
+  }
+#define LOAD(name, type, log2)                                                           \
+  OP(name) {                                                                             \
+    uint32_t address = RS1 + IMM;                                                        \
+    type value;                                                                          \
+    if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                   \
+      memcpy(&value, wram + address, sizeof value);                                      \
+    } else {                                                                             \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
-      count += MRAM_LOAD_EXTRA;                                      \
-    } else {                                                         \
-      memcpy(&value, wram + address, sizeof value);                  \
-    }                                                                \
-    RD = (uint32_t)(int32_t)value;                                   \
-    NEXT;                                                            \
-  } while (0)
-#define STORE(type, log2)                                            \
-  do {                                                               \
-    uint32_t address = RS1 + IMM;                                    \
-    type value = (type)RS2;                                          \
-    if (__builtin_expect(!IN_WRAM(address, log2), 0)) {              \
+      count += MRAM_LOAD_EXTRA;                                                          \
+    }                                                                                    \
+    RD = (uint32_t)(int32_t)value;                                                       \
+    NEXT;                                                                                \
+  }
+#define STORE(name, type, log2)                                                           \
+  OP(name) {                                                                              \
+    uint32_t address = RS1 + IMM;                                                         \
+    type value = (type)RS2;                                                               \
+    if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                    \
+      memcpy(wram + address, &value, sizeof value);                                       \
+    } else {                                                                              \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
-      count += MRAM_STORE_EXTRA;                                     \
-    } else {                                                         \
-      memcpy(wram + address, &value, sizeof value);                  \
-    }                                                                \
-    NEXT;                                                            \
-  } while (0)
-#define BRANCH_IF(condition)    \
-  do {                          \
+      count += MRAM_STORE_EXTRA;                                                          \
+    }                                                                                     \
+    NEXT;                                                                                 \
+  }
+#define BRANCH(name, condition) \
+  OP(name) {                    \
     if (condition) TAKE_JUMP(); \
     NEXT;                       \
-  } while (0)
-
-#define TRANSFER(size, read)                                                         \
-  do {                                                                               \
-    uint32_t to_blame;                                                               \
-    int32_t fault = dma(machine, t, RS1, RS2, (size), (read), &to_blame);            \
-    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, (size));               \
-    NEXT;                                                                            \
-  } while (0)
+  }
+#define TRANSFER(name, size, read)                                        \
+  OP(name) {                                                              \
+    uint32_t to_blame;                                                    \
+    int32_t fault = dma(machine, t, RS1, RS2, (size), (read), &to_blame); \
+    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, (size));    \
+    NEXT;                                                                 \
+  }
 
 /* Executes tasklet `t` from its pc. Called with t == NULL it returns the addresses of the labels instead. */
 static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit) {
@@ -116,50 +121,54 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   int64_t count = t->instructions - ops[t->pc].before;
 #endif
   const op *op = ops + t->pc;
-  goto *op->go;
+  DISPATCH;
 
-  OP(LUI) RD = IMM; NEXT;
-  OP(ADDI) RD = RS1 + IMM; NEXT;
-  OP(SLTI) RD = (int32_t)RS1 < op->imm; NEXT;
-  OP(SLTIU) RD = RS1 < IMM; NEXT;
-  OP(XORI) RD = RS1 ^ IMM; NEXT;
-  OP(ORI) RD = RS1 | IMM; NEXT;
-  OP(ANDI) RD = RS1 & IMM; NEXT;
-  OP(SLLI) RD = RS1 << (IMM & 31); NEXT;
-  OP(SRLI) RD = RS1 >> (IMM & 31); NEXT;
-  OP(SRAI) RD = (uint32_t)((int32_t)RS1 >> (IMM & 31)); NEXT;
-  OP(ADD) RD = RS1 + RS2; NEXT;
-  OP(SUB) RD = RS1 - RS2; NEXT;
-  OP(SLL) RD = RS1 << (RS2 & 31); NEXT;
-  OP(SLT) RD = (int32_t)RS1 < (int32_t)RS2; NEXT;
-  OP(SLTU) RD = RS1 < RS2; NEXT;
-  OP(XOR) RD = RS1 ^ RS2; NEXT;
-  OP(SRL) RD = RS1 >> (RS2 & 31); NEXT;
-  OP(SRA) RD = (uint32_t)((int32_t)RS1 >> (RS2 & 31)); NEXT;
-  OP(OR) RD = RS1 | RS2; NEXT;
-  OP(AND) RD = RS1 & RS2; NEXT;
-  OP(SH1ADD) RD = (RS1 << 1) + RS2; NEXT;
-  OP(SH2ADD) RD = (RS1 << 2) + RS2; NEXT;
-  OP(SH3ADD) RD = (RS1 << 3) + RS2; NEXT;
-  OP(NOP) NEXT;
+  COMPUTE(LUI, IMM)
+  COMPUTE(ADDI, RS1 + IMM)
+  COMPUTE(SLTI, (int32_t)RS1 < op->imm)
+  COMPUTE(SLTIU, RS1 < IMM)
+  COMPUTE(XORI, RS1 ^ IMM)
+  COMPUTE(ORI, RS1 | IMM)
+  COMPUTE(ANDI, RS1 & IMM)
+  COMPUTE(SLLI, RS1 << (IMM & 31))
+  COMPUTE(SRLI, RS1 >> (IMM & 31))
+  COMPUTE(SRAI, (uint32_t)((int32_t)RS1 >> (IMM & 31)))
+  COMPUTE(ADD, RS1 + RS2)
+  COMPUTE(SUB, RS1 - RS2)
+  COMPUTE(SLL, RS1 << (RS2 & 31))
+  COMPUTE(SLT, (int32_t)RS1 < (int32_t)RS2)
+  COMPUTE(SLTU, RS1 < RS2)
+  COMPUTE(XOR, RS1 ^ RS2)
+  COMPUTE(SRL, RS1 >> (RS2 & 31))
+  COMPUTE(SRA, (uint32_t)((int32_t)RS1 >> (RS2 & 31)))
+  COMPUTE(OR, RS1 | RS2)
+  COMPUTE(AND, RS1 & RS2)
+  COMPUTE(SH1ADD, (RS1 << 1) + RS2)
+  COMPUTE(SH2ADD, (RS1 << 2) + RS2)
+  COMPUTE(SH3ADD, (RS1 << 3) + RS2)
 
-  OP(LB) LOAD(int8_t, 0);
-  OP(LH) LOAD(int16_t, 1);
-  OP(LW) LOAD(int32_t, 2);
-  OP(LBU) LOAD(uint8_t, 0);
-  OP(LHU) LOAD(uint16_t, 1);
-  OP(SB) STORE(uint8_t, 0);
-  OP(SH) STORE(uint16_t, 1);
-  OP(SW) STORE(uint32_t, 2);
+  LOAD(LB, int8_t, 0)
+  LOAD(LH, int16_t, 1)
+  LOAD(LW, int32_t, 2)
+  LOAD(LBU, uint8_t, 0)
+  LOAD(LHU, uint16_t, 1)
+  STORE(SB, uint8_t, 0)
+  STORE(SH, uint16_t, 1)
+  STORE(SW, uint32_t, 2)
 
-  OP(BEQ) BRANCH_IF(RS1 == RS2);
-  OP(BNE) BRANCH_IF(RS1 != RS2);
-  OP(BLT) BRANCH_IF((int32_t)RS1 < (int32_t)RS2);
-  OP(BGE) BRANCH_IF((int32_t)RS1 >= (int32_t)RS2);
-  OP(BLTU) BRANCH_IF(RS1 < RS2);
-  OP(BGEU) BRANCH_IF(RS1 >= RS2);
+  BRANCH(BEQ, RS1 == RS2)
+  BRANCH(BNE, RS1 != RS2)
+  BRANCH(BLT, (int32_t)RS1 < (int32_t)RS2)
+  BRANCH(BGE, (int32_t)RS1 >= (int32_t)RS2)
+  BRANCH(BLTU, RS1 < RS2)
+  BRANCH(BGEU, RS1 >= RS2)
 
-  OP(JAL) RD = IMM; TAKE_JUMP();
+  OP(NOP) { NEXT; }
+
+  OP(JAL) {
+    RD = IMM;
+    TAKE_JUMP();
+  }
 
   OP(JALR) {
     uint32_t to = RS1 + IMM;
@@ -173,7 +182,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     count += op->before + op->cost - ops[index].before;
     op = ops + index;
     if (__builtin_expect(count > limit, 0)) goto finished;
-    goto *op->go;
+    DISPATCH;
 #endif
   }
 
@@ -185,7 +194,10 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     NEXT;
   }
 
-  OP(CALL) RD = IMM; TAKE_JUMP();
+  OP(CALL) {
+    RD = IMM;
+    TAKE_JUMP();
+  }
 
   OP(CALL_ROUTINE) {
     int64_t cost = call_routine(machine, t, IMM);
@@ -194,12 +206,15 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     ADVANCE(op->length);
   }
 
-  OP(MULTIPLY) x[A0] *= x[A1]; ADVANCE(op->length);
+  OP(MULTIPLY) {
+    x[A0] *= x[A1];
+    ADVANCE(op->length);
+  }
 
-  OP(ME) RD = (uint32_t)(t - machine->tasklets); NEXT;
-  OP(FAULT) FAULT_AT((int32_t)RS1, 0, RS1);
-  OP(PERF_CONFIG) RD = counter_configure(run, t, RS1, REAL_COUNT()); NEXT;
-  OP(PERF_GET) RD = counter_read(run, t, REAL_COUNT()); NEXT;
+  COMPUTE(ME, (uint32_t)(t - machine->tasklets))
+  OP(FAULT) { FAULT_AT((int32_t)RS1, 0, RS1); }
+  COMPUTE(PERF_CONFIG, counter_configure(run, t, RS1, REAL_COUNT()))
+  COMPUTE(PERF_GET, counter_read(run, t, REAL_COUNT()))
 
   OP(LOG) {
     int32_t written = log_print(machine, RS1);
@@ -213,10 +228,10 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     goto finished;
   }
 
-  OP(DMA_READ) TRANSFER(IMM, true);
-  OP(DMA_WRITE) TRANSFER(IMM, false);
-  OP(DMA_READ_N) TRANSFER(x[op->rs3], true);
-  OP(DMA_WRITE_N) TRANSFER(x[op->rs3], false);
+  TRANSFER(DMA_READ, IMM, true)
+  TRANSFER(DMA_WRITE, IMM, false)
+  TRANSFER(DMA_READ_N, x[op->rs3], true)
+  TRANSFER(DMA_WRITE_N, x[op->rs3], false)
 
   /* The fast run sleeps on a taken lock (the phase's model adds the failed tries), the exact one tries again. */
   OP(LOCK) {
@@ -229,13 +244,15 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 #endif
     goto finished;
   }
-  OP(TRYLOCK) RD = lock_take(run, t, RS1, REAL_COUNT() + op->cost); NEXT;
-  OP(UNLOCK) lock_release(run, t, RS1, REAL_COUNT() + op->cost); NEXT;
+  COMPUTE(TRYLOCK, lock_take(run, t, RS1, REAL_COUNT() + op->cost))
+  OP(UNLOCK) {
+    lock_release(run, t, RS1, REAL_COUNT() + op->cost);
+    NEXT;
+  }
 
   OP(BARRIER) {
     uint32_t address = RS1;
-    if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0)
-      FAULT_AT(FAULT_BARRIER, address, 0);
+    if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0) FAULT_AT(FAULT_BARRIER, address, 0);
     t->state = WAIT_BARRIER, t->waits_on = address;
     op++;
     goto finished;
@@ -275,7 +292,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     goto moved;
   }
 
-  OP(ILLEGAL) FAULT_AT(FAULT_ILLEGAL, 0, IMM);
+  OP(ILLEGAL) { FAULT_AT(FAULT_ILLEGAL, 0, IMM); }
 
 #if !EXACT
 #include "fused.h"
@@ -298,6 +315,7 @@ finished:
 #undef TAKE_JUMP
 #undef REAL_COUNT
 #undef OP
+#undef DISPATCH
 #undef NEXT
 #undef RD
 #undef RS1
@@ -307,5 +325,6 @@ finished:
 #undef IN_WRAM
 #undef LOAD
 #undef STORE
-#undef BRANCH_IF
+#undef BRANCH
+#undef COMPUTE
 #undef TRANSFER

@@ -12,8 +12,10 @@ from swiftrl_core.dpusim.rv32 import BRANCHES, Op, Routine, decode_all
 
 #: `struct op` of machine.h.
 OP_RECORD = np.dtype(
-    [("code", "<u8"), ("imm", "<i4"), ("rd", "u1"), ("rs1", "u1"), ("rs2", "u1"), ("rs3", "u1")]
-    + [("target", "<i4"), ("jump_cost", "<i4"), ("before", "<i4"), ("cost", "<u2"), ("length", "<u2")]
+    {
+        "names": ["code", "imm", "rd", "rs1", "rs2", "rs3", "target", "jump_cost", "before", "cost", "length"],
+        "formats": ["<u8", "<i4", "u1", "u1", "u1", "u1", "<i4", "<i4", "<i4", "<u2", "<u2"],
+    }
 )
 #: Where the interpreter sends writes to x0.
 NOWHERE = 32
@@ -24,6 +26,20 @@ _FUSED_CALLS = {
     Routine.divsi3: Op.CALL_DIV,
     Routine.udivsi3: Op.CALL_UDIV,
     Routine.umodsi3: Op.CALL_UMOD,
+    Routine.addsf3: Op.CALL_ADDF,
+    Routine.subsf3: Op.CALL_SUBF,
+    Routine.mulsf3: Op.CALL_MULF,
+    **dict.fromkeys((Routine.eqsf2, Routine.nesf2, Routine.ltsf2, Routine.lesf2), Op.CALL_LESSF),
+    **dict.fromkeys((Routine.gtsf2, Routine.gesf2), Op.CALL_GREATERF),
+}
+#: Branches over one `addi`, executed without a branch.
+_SELECTS = {
+    Op.BEQ: Op.SELECT_EQ,
+    Op.BNE: Op.SELECT_NE,
+    Op.BLT: Op.SELECT_LT,
+    Op.BGE: Op.SELECT_GE,
+    Op.BLTU: Op.SELECT_LTU,
+    Op.BGEU: Op.SELECT_GEU,
 }
 
 
@@ -40,6 +56,7 @@ class Lowering:
         self._calls()
         self.fast = self.exact.copy()
         self._fused_calls()
+        self._fused_selects()
 
     def _plain(self) -> None:
         """One op an instruction."""
@@ -93,6 +110,15 @@ class Lowering:
             fused = self.fast[first]
             fused["code"], fused["length"] = _FUSED_CALLS[Routine(int(op["imm"]))], i + 2 - first
             fused["rs1"], fused["rs2"] = sources[A0], sources[A1]
+
+    def _fused_selects(self) -> None:
+        """Join a branch over one `addi` with it."""
+        for i in range(len(self.code) - 1):
+            branch, move = self.code[i], self.code[i + 1]
+            if branch.op in _SELECTS and self.flow.index(branch.imm) == i + 2 and move.op is Op.ADDI and move.rd:
+                fused = self.fast[i]
+                fused["code"], fused["length"] = _SELECTS[branch.op], 2
+                fused["rd"], fused["rs3"], fused["imm"] = move.rd, move.rs1, move.imm
 
     def _argument_moves(self, call: int) -> tuple[int, dict[int, int]]:
         """Return where the moves into a0 and a1 before a call begin, and what they move."""

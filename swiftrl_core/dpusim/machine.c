@@ -153,7 +153,8 @@ static bool block_byte(struct machine *machine, uint32_t address, uint8_t *value
     return true;
   }
   if (address < MRAM_BASE) return false;
-  return store ? mram_copy_in(machine, address - MRAM_BASE, value, 1) : mram_copy_out(machine, address - MRAM_BASE, value, 1);
+  return store ? mram_copy_in(machine, address - MRAM_BASE, value, 1)
+               : mram_copy_out(machine, address - MRAM_BASE, value, 1);
 }
 
 static bool in_wram(const struct machine *machine, uint32_t address, uint32_t size) {
@@ -255,7 +256,8 @@ enum { COUNT_SAME = 0, COUNT_CYCLES = 1, COUNT_INSTRUCTIONS = 2, COUNT_RESET = 4
  * ran before may be beyond it, those that run later are added when the phase closes. */
 static int64_t counter_now(struct run *run, const struct tasklet *t, int64_t count, int32_t mode) {
   struct machine *machine = run->machine;
-  if (!run->phase) return mode == COUNT_CYCLES ? machine->clock_cycles + run->now : machine->clock_instructions + run->issued;
+  if (!run->phase)
+    return mode == COUNT_CYCLES ? machine->clock_cycles + run->now : machine->clock_instructions + run->issued;
   struct phase *phase = run->phase;
   uint32_t self = (uint32_t)(t - machine->tasklets), tasklets = machine->program->nr_tasklets;
   int64_t own = count - phase->start[self];
@@ -320,8 +322,32 @@ static void counter_close_phase(struct run *run) {
 #include "interpreter.h"
 #undef EXACT
 
-#include "fast.h"
+/* ---- what both runs ask ---- */
+
+static int64_t instructions_so_far(const struct machine *machine) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) sum += machine->tasklets[i].instructions;
+  return sum;
+}
+
+static bool all_done(const struct machine *machine) {
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++)
+    if (machine->tasklets[i].state != DONE) return false;
+  return true;
+}
+
+/* The tasklet to blame when nothing moves: the first that has not ended. */
+static void fault_of_waiting(struct machine *machine, int32_t code) {
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
+    const struct tasklet *t = &machine->tasklets[i];
+    if (t->state == DONE) continue;
+    set_fault(machine, t, t->pc, code, t->waits_on, (uint32_t)t->state);
+    return;
+  }
+}
+
 #include "exact.h"
+#include "fast.h"
 
 /* ---- programs and machines, for Python ---- */
 
@@ -359,7 +385,9 @@ EXPORT struct machine *dpu_new(const struct program *program, uint8_t *wram) {
 EXPORT void dpu_set_program(struct machine *machine, const struct program *program) { machine->program = program; }
 
 EXPORT const struct fault *dpu_fault(const struct machine *machine) { return &machine->fault; }
-EXPORT const char *dpu_log(const struct machine *machine, size_t *size) { return *size = machine->log_size, machine->log; }
+EXPORT const char *dpu_log(const struct machine *machine, size_t *size) {
+  return *size = machine->log_size, machine->log;
+}
 
 /* Bytes of host memory that the machine occupies. */
 EXPORT size_t dpu_host_bytes(const struct machine *machine) {
@@ -406,6 +434,7 @@ static void run_machine(struct machine *machine, bool exact, int64_t budget, str
 }
 
 /* Run machines one after the other, each until all its tasklets have ended or one has faulted. */
-EXPORT void dpu_run(struct machine *const *machines, int64_t count, bool exact, int64_t budget, struct run_stats *stats) {
+EXPORT void dpu_run(struct machine *const *machines, int64_t count, bool exact, int64_t budget,
+                    struct run_stats *stats) {
   for (int64_t i = 0; i < count; i++) run_machine(machines[i], exact, budget, &stats[i]);
 }

@@ -134,7 +134,7 @@ struct phase {
   int64_t dma_start[MAX_TASKLETS]; /* and DMA cycles */
   int64_t base_instructions;       /* of all tasklets, at the start of the phase */
   int64_t base_cycles;
-  double clock[MAX_TASKLETS]; /* when each tasklet began the phase, in issue slots */
+  double clock[MAX_TASKLETS];   /* when each tasklet began the phase, in issue slots */
   struct barrier_queue barrier; /* the last barrier that completed: its lock may still be taken */
   uint32_t barrier_address;
   int64_t holding_since[LOCK_BITS];

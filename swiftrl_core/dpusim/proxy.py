@@ -157,14 +157,12 @@ class Pricing:
         return users[0] if user.rs2 == compare.rd and self._subtracts_near(i, compare) else None
 
     def _subtracts_near(self, i: int, compare: Instruction) -> bool:
-        """Whether the block of `i` holds the low half of the subtraction whose borrow a comparison finds."""
-        at = self.flow.block_start(i)
-        while at == i or at < len(self.code) and not (at > i and self.flow.leaders[at]):
-            one = self.code[at]
-            if one.op is Op.SUB and (one.rs1, one.rs2) == (compare.rs1, compare.rs2):
-                return True
-            at += 1
-        return False
+        """Tell whether the block of `i` holds the low half of the subtraction whose borrow a comparison finds."""
+        operands = (compare.rs1, compare.rs2)
+        return any(
+            self.code[at].op is Op.SUB and (self.code[at].rs1, self.code[at].rs2) == operands
+            for at in self.flow.block(i)
+        )
 
     def carry(self, i: int) -> None:
         """R3: 64-bit additions are `add, addc`: the comparison that finds the carry and the addition of it are free."""
@@ -223,7 +221,7 @@ class Pricing:
         self._free_result_move(i + 1)
 
     def _free_result_move(self, call: int) -> None:
-        """An inline product is made where it is wanted, so the one move that takes it away from a0 is free."""
+        """Free the one move that takes an inline product away from a0: it is made where it is wanted."""
         for at in range(call + 1, len(self.code)):
             if self.flow.leaders[at] or self.flow.writes(at) >> A0 & 1:
                 return

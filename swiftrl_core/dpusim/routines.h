@@ -153,17 +153,11 @@ ROUTINE_OF(ashldi3) { return give64(x, pair(x, A0) << (x[A2] & 63), COST_SHIFT64
 ROUTINE_OF(lshrdi3) { return give64(x, pair(x, A0) >> (x[A2] & 63), COST_SHIFT64); }
 ROUTINE_OF(ashrdi3) { return give64(x, (uint64_t)((int64_t)pair(x, A0) >> (x[A2] & 63)), COST_SHIFT64); }
 
-ROUTINE_OF(addsf3) {
-  return give32(x, f32_bits(as_f32(x[A0]) + as_f32(x[A1])), cost_add_f32(x[A0], x[A1]));
-}
+ROUTINE_OF(addsf3) { return give32(x, f32_bits(as_f32(x[A0]) + as_f32(x[A1])), cost_add_f32(x[A0], x[A1])); }
 
-ROUTINE_OF(subsf3) {
-  return give32(x, f32_bits(as_f32(x[A0]) - as_f32(x[A1])), cost_sub_f32(x[A0], x[A1]));
-}
+ROUTINE_OF(subsf3) { return give32(x, f32_bits(as_f32(x[A0]) - as_f32(x[A1])), cost_sub_f32(x[A0], x[A1])); }
 
-ROUTINE_OF(mulsf3) {
-  return give32(x, f32_bits(as_f32(x[A0]) * as_f32(x[A1])), cost_mul_f32(x[A0], x[A1]));
-}
+ROUTINE_OF(mulsf3) { return give32(x, f32_bits(as_f32(x[A0]) * as_f32(x[A1])), cost_mul_f32(x[A0], x[A1])); }
 
 ROUTINE_OF(divsf3) { return give32(x, divide_f32(x[A0], x[A1]), cost_div_f32(x[A0])); }
 

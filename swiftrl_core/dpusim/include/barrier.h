@@ -11,8 +11,8 @@ typedef struct barrier_t {
   uint8_t expected; /* how many must arrive */
 } barrier_t;
 
-#define BARRIER_INIT(name, tasklets)                                                  \
-  _Static_assert((tasklets) > 0 && (tasklets) < 128, "a barrier counts 1 to 127");    \
+#define BARRIER_INIT(name, tasklets)                                               \
+  _Static_assert((tasklets) > 0 && (tasklets) < 128, "a barrier counts 1 to 127"); \
   barrier_t name = {0, (tasklets)};
 #define BARRIER_GET(name) (&name)
 

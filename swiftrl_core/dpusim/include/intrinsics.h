@@ -19,11 +19,8 @@
 #define DPUSIM_LOG 8
 #define DPUSIM_EXIT 9
 
-#define __dpusim_system(result, number, argument)                                           \
-  __asm__ volatile(".insn i 0x0b, 0, %0, %1, %2"                                            \
-                   : "=r"(result)                                                           \
-                   : "r"(argument), "i"(number)                                             \
-                   : "memory")
+#define __dpusim_system(result, number, argument) \
+  __asm__ volatile(".insn i 0x0b, 0, %0, %1, %2" : "=r"(result) : "r"(argument), "i"(number) : "memory")
 
 #define __dpusim_inline static inline __attribute__((always_inline, unused))
 

@@ -13,8 +13,7 @@ extern __mram_ptr uint8_t __sys_used_mram_end[];
 
 #define DPUSIM_DMA_FITS(n) ((n) >= 8 && (n) <= 2048 && (n) % 8 == 0)
 
-void __dpusim_bad_dma_size(void) __attribute__((
-    error("the size of a DMA must be a multiple of 8 from 8 to 2048")));
+void __dpusim_bad_dma_size(void) __attribute__((error("the size of a DMA must be a multiple of 8 from 8 to 2048")));
 
 /* The size is part of the DMA instruction when the compiler knows it, else it comes in a register. */
 __dpusim_inline void mram_read(const __mram_ptr void *from, void *to, unsigned int n) {

@@ -9,10 +9,9 @@ struct mutex_pool {
   uint32_t mask;
 };
 
-#define MUTEX_POOL_INIT(name, locks)                                         \
-  _Static_assert((locks) > 0 && ((locks) & ((locks) - 1)) == 0,              \
-                 "the size of a mutex pool must be a power of two");         \
-  __lock_bits uint8_t __lock_bits_##name[locks];                             \
+#define MUTEX_POOL_INIT(name, locks)                                                                                \
+  _Static_assert((locks) > 0 && ((locks) & ((locks) - 1)) == 0, "the size of a mutex pool must be a power of two"); \
+  __lock_bits uint8_t __lock_bits_##name[locks];                                                                    \
   const struct mutex_pool name = {__lock_bits_##name, (locks) - 1}
 
 __dpusim_inline void mutex_pool_lock(const struct mutex_pool *pool, uint32_t id) {
