@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from host_gpu import build_for_host
+from host_gpu import HostGpu, build_for_host
 
 from swiftrl_core import backends, datasets
 from swiftrl_core.backends import Problem
@@ -127,6 +127,26 @@ def test_a_case_of_the_benchmark_counts_bytes_and_updates():
     assert row["updates_per_s"] == updates / 2.0
     assert row["updates_per_s_averaged"] == updates / 2.5
     assert row["bytes_per_s"] == updates / 2.0 * (8 + 16 + 8)
+
+
+def test_benchmark_goes_through_every_case(monkeypatch):
+    monkeypatch.setattr(bench, "TRANSITIONS", {"frozenlake": 500})
+    monkeypatch.setattr(bench, "CORES", (3, 40))
+
+    def open_on_host(name, problem, cores, **options):
+        if name == "cpu":
+            return backends.open_backend(name, problem, cores, **options)
+        return GpuBackend(problem, cores, HostGpu(), Tables.IN_SHARED_MEMORY)
+
+    monkeypatch.setattr(bench, "open_backend", open_on_host)
+    seen = []
+    frame = bench.cases(("gpu",), seen.append)
+    assert list(zip(frame.format, frame.cores, strict=True)) == [
+        (f, n) for f in ("FP32", "INT32") for n in (3, 40)
+    ]
+    assert len(seen) == 4
+    assert np.all(frame.times_cpu > 0)
+    assert set(frame.evidence) == {"measured"}
 
 
 def test_benchmark_table_says_what_was_measured():
