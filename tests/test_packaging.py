@@ -21,6 +21,7 @@ ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 
 CONDA_NAMES = {
     "cupy-cuda13x": "cupy",  # conda chooses the CUDA version by itself
+    "nvidia-cuda-nvrtc": "cuda-nvrtc",
     "matplotlib": "matplotlib-base",  # conda-forge's `matplotlib` adds a Qt that no notebook needs
 }
 """Where conda-forge calls a PyPI package something else."""
