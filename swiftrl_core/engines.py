@@ -5,6 +5,7 @@ needs no folder in common with the driver, and the death of either loses only th
 """
 
 import contextlib
+import logging
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -24,7 +25,7 @@ from swiftrl_core.errors import SwiftRLError
 
 ATTEMPTS = 2
 """How often a cell may take its process down before it counts as failed."""
-CONNECT_SECONDS = 4
+CONNECT_SECONDS = 3
 """How long to look for a Dask scheduler and its workers."""
 
 
@@ -183,6 +184,7 @@ class Dask:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
+            opened.enter_context(_quiet())
             if self._client is None:
                 self._client = self._connect(opened)
             workers = _wait_for_workers(self._client)
@@ -404,6 +406,18 @@ def _shares(workers: int) -> list[list[int]]:
 # --- dask -------------------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the client's tracebacks about lost connections off the terminal; the sweep says it in a sentence."""
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def _must_have(cell: Cell) -> str | None:
     """Return the device that the cell cannot run without, or None: `pim` alone has a simulator."""
     return cell.device if cell.hardware or cell.device == "gpu" else None
@@ -428,7 +442,7 @@ def _outcome(future: Any, cell: Cell) -> Outcome:
         return future.result()
     except distributed.scheduler.KilledWorker as error:
         return Outcome(cell, None, f"its worker died again and again: {error}", traceback.format_exc())
-    except distributed.CancelledError as error:
+    except (distributed.CancelledError, OSError) as error:  # a cell's own errors are outcomes, see `attempt`
         raise SwiftRLError(
             "the connection to the Dask scheduler is lost; finished cells are kept: run the same command again"
         ) from error

@@ -1,0 +1,215 @@
+"""Cells: one configuration, one name; and the row a cell becomes."""
+
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swiftrl_core import datasets, environments, evaluation, results
+from swiftrl_core.cells import Cell, _meetable, run_cell
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.training import train
+
+SMALL = {
+    "transitions": 2_000,
+    "cores": 4,
+    "episodes": 6,
+    "tau": 4,
+    "backend": "cpu",
+    "monte_carlo_episodes": 50,
+}
+
+
+def small(**settings) -> Cell:
+    return Cell(**SMALL | settings)
+
+
+def test_the_name_is_the_same_today_and_tomorrow():
+    """A change here makes every stored result unknown: raise ROW_SCHEMA_VERSION with it."""
+    assert Cell(backend="cpu", cores=8, seed=3).config_hash == "a0e4ffcfc113c6e46eca"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"alpha": 1}, {"alpha": 1.0}),
+        ({"cores": np.int64(8)}, {"cores": 8}),
+        ({"alpha": np.float64(0.5)}, {"alpha": 0.5}),
+        ({"environment": "FrozenLake-v1"}, {"environment": "frozenlake"}),
+        (
+            {"environment_options": {"is_slippery": False, "map_name": "4x4"}},
+            {"environment_options": {"map_name": "4x4", "is_slippery": False}},
+        ),
+        ({"algorithm": "q_learning", "epsilon": 0.3}, {"algorithm": "q_learning", "epsilon": 0.7}),
+        ({"seed": 5}, {"seed": 5, "data_seed": 5}),
+        ({"transitions": None}, {"transitions": 100_000}),
+    ],
+)
+def test_two_ways_to_say_the_same_are_one_cell(one, other):
+    assert small(**one).config_hash == small(**other).config_hash
+
+
+CHANGES = {
+    "environment": "taxi",
+    "environment_options": {"is_slippery": False},
+    "transitions": 2_001,
+    "data_seed": 7,
+    "algorithm": "sarsa",
+    "sampling": "RAN",
+    "number_format": "INT32",
+    "alpha": 0.2,
+    "gamma": 0.9,
+    "cores": 5,
+    "episodes": 7,
+    "tau": 3,
+    "seed": 1,
+    "backend": "pim",
+    "backend_options": {"threads": 1},
+    "monte_carlo_episodes": 51,
+    "evaluation_seed": 1,
+    "ties": "mean",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_setting_changes_the_name(name):
+    assert small(**{name: CHANGES[name]}).config_hash != small().config_hash
+
+
+def test_no_setting_was_forgotten_above():
+    elsewhere = {"data", "data_sha256", "epsilon", "hardware"}  # below, or only with other settings
+    assert {entry.name for entry in fields(Cell)} == CHANGES.keys() | elsewhere
+    assert small(backend="pim", hardware=True).config_hash != small(backend="pim").config_hash
+    sarsa = small(algorithm="sarsa")
+    assert replace(sarsa, epsilon=0.2).config_hash != sarsa.config_hash
+
+
+@given(
+    st.builds(
+        small,
+        alpha=st.floats(0.01, 1),
+        gamma=st.floats(0, 0.99),
+        cores=st.integers(1, 2_000),
+        seed=st.integers(0, 2**40),
+        sampling=st.sampled_from(["SEQ", "STR", "RAN"]),
+        number_format=st.sampled_from(["FP32", "INT32"]),
+    )
+)
+def test_the_settings_of_a_row_make_the_cell_again(cell):
+    columns = json.loads(json.dumps(cell.config))
+    for name in ("environment_options", "backend_options"):
+        columns[name] = json.loads(columns[name])
+    assert Cell(**columns) == cell
+    assert Cell(**columns).config_hash == cell.config_hash
+
+
+@pytest.mark.parametrize(
+    ("settings", "needle"),
+    [
+        ({"alpha": "1e-3"}, "alpha is the text '1e-3': write the number 0.001"),
+        ({"alpha": "fast"}, "alpha is 'fast': give a number"),
+        ({"alpha": True}, "alpha is True"),
+        ({"alpha": float("nan")}, "alpha is nan"),
+        ({"alpha": 0}, "alpha is 0.0"),
+        ({"cores": 4.0}, "cores is 4.0"),
+        ({"cores": "4"}, "cores is '4'"),
+        ({"cores": 0}, "cores is 0"),
+        ({"cores": 2_001}, "2,001 cores for 2,000 transitions"),
+        ({"tau": 7}, "tau is 7, more than the 6 episodes"),
+        ({"sampling": "SEK"}, "sampling is 'SEK'"),
+        ({"environment": "pond"}, "environment 'pond' is unknown"),
+        ({"environment_options": {"slippy": True}}, "slippy"),
+        ({"environment_options": {"desc": {1, 2}}}, "environment_options"),
+        ({"backend": "abacus"}, "backend is 'abacus'"),
+        ({"backend_options": {"thread": 2}}, "backend cpu has no option 'thread'"),
+        ({"hardware": True}, "hardware does not apply to backend cpu"),
+        ({"data_seed": 1, "data": "lake.parquet"}, "data_seed does not apply to the file lake.parquet"),
+        ({"data": "no-such-file"}, "cannot read no-such-file"),
+        ({"data_sha256": "0" * 64}, "data_sha256 is given without data"),
+        ({"algorithm": "sarsa", "epsilon": None}, "epsilon is missing"),
+        ({"ties": "any"}, "ties is 'any'"),
+        ({"monte_carlo_episodes": 1}, "monte_carlo_episodes is 1"),
+    ],
+)
+def test_a_cell_that_cannot_run_is_refused_when_it_is_made(settings, needle):
+    with pytest.raises(SwiftRLError) as told:
+        small(**settings)
+    assert needle in str(told.value)
+
+
+def test_a_row_says_what_the_package_says():
+    cell = small(seed=3, algorithm="sarsa")
+    row = run_cell(cell, workers=2)
+    assert list(results.to_table([row]).column_names) == results.COLUMNS.names
+    lake = environments.resolve("frozenlake")
+    trained = train(datasets.collect(lake, 2_000, 3), cell.learner(), cell.schedule(), "cpu")
+    optimal = evaluation.value_iteration(lake, 0.95)
+    assert row["exact_return"] == evaluation.exact_return(lake, trained.q_table)
+    assert row["optimum"] == pytest.approx(0.72977, abs=1e-5)
+    mean, error = evaluation.monte_carlo_return(lake, trained.q_table, episodes=50, seed=0)
+    assert (row["monte_carlo_mean"], row["monte_carlo_standard_error"]) == (mean, error)
+    states = ~lake.terminal  # on the lake these are the states that can be met
+    assert row["max_error_optimal"] == np.abs(trained.q_table - optimal)[states].max()
+    assert row["mean_error_optimal"] == np.abs(trained.q_table - optimal)[states].mean()
+    assert row["nominal_updates"] == 2_000 * 6
+    assert row["rounds"] == 2
+    assert (
+        row["bytes_communicated"] == 2_000 * 8 + 2 * 2 * 4 * 64 * 4
+    )  # records; 2 ways x 2 rounds x 4 cores x table
+    assert (row["evidence"], row["workers"]) == ("measured", 2)
+    assert sum(row[part] for part in results.PARTS) <= row["wall_seconds"]
+
+
+def test_a_row_counts_what_chunks_hold():
+    row = run_cell(small(environment="taxi", cores=7))
+    data = datasets.collect("taxi", 2_000, 0)
+    pair = data.state * 6 + data.action
+    chunks = np.array_split(np.arange(2_000), 7)  # the first chunks are the longer ones, as in `chunks.split`
+    pairs = 400 * 6  # 400 states can be met with an action to take
+    assert row["coverage"] == len(set(pair)) / pairs
+    assert row["chunk_coverage"] == pytest.approx(np.mean([len(set(pair[rows])) for rows in chunks]) / pairs)
+    assert row["chunks_without_positive_reward"] == sum(not (data.reward[rows] > 0).any() for rows in chunks)
+
+
+def test_taxi_has_400_states_that_can_be_met():
+    assert _meetable("taxi", "{}").sum() == 400
+    assert _meetable("frozenlake", "{}").sum() == 11
+
+
+def test_the_same_cell_gives_the_same_row(tmp_path):
+    one, two = run_cell(small()), run_cell(small())
+    assert different(one, two) <= results.VARIES | set(results.PARTS)
+
+
+def different(one: dict, two: dict) -> set[str]:
+    return {name for name in one if one[name] != two[name]}
+
+
+def test_data_from_a_file_is_the_file_s_content_not_its_name(tmp_path):
+    for name in ("one", "two"):
+        datasets.save(datasets.collect("frozenlake", 2_000, 0), tmp_path / f"{name}.parquet")
+    one, two = (small(transitions=None, data=str(tmp_path / f"{name}.parquet")) for name in ("one", "two"))
+    assert one.config_hash == two.config_hash
+    row, collected = run_cell(one), run_cell(small())
+    assert row["transitions"] == 2_000
+    assert row["q_sha256"] == collected["q_sha256"]
+    assert run_cell(replace(one, transitions=500))["transitions"] == 500
+    datasets.save(datasets.collect("frozenlake", 2_000, 1), tmp_path / "one.parquet")
+    with pytest.raises(SwiftRLError, match="is not the file it was"):
+        run_cell(replace(one, seed=1))
+
+
+def test_hardware_that_is_not_there_is_missed():
+    with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
+        run_cell(small(backend="pim", hardware=True))
+
+
+def test_an_environment_without_exact_dynamics_has_estimates_only():
+    row = run_cell(
+        small(environment="taxi", environment_options={"fickle_passenger": True}, tau=1, episodes=1)
+    )
+    assert row["exact_return"] is row["optimum"] is row["max_error_optimal"] is None
+    assert -2_000 < row["monte_carlo_mean"] < 20

@@ -1,0 +1,162 @@
+"""The experiments as data, and the specifications of sweeps."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swiftrl_core import datasets, experiments, spec
+from swiftrl_core.cells import Cell
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.experiments import EXPERIMENTS, PROFILES, combine, expand
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_experiment_expands_to_distinct_valid_cells(name, profile):
+    cells = expand(name, profile)
+    assert len({cell.config_hash for cell in cells}) == len(cells) > 0
+    assert EXPERIMENTS[name].notebook == f"{name}.ipynb"
+    assert EXPERIMENTS[name].question.endswith("?")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_paper_profile_has_the_paper_s_sizes(name):
+    cells = expand(name, "paper")
+    assert {(cell.environment, cell.transitions) for cell in cells} == {
+        ("frozenlake", 1_000_000),
+        ("taxi", 5_000_000),
+    }
+    assert max(cell.cores for cell in cells) == 2_000
+    if name != "02_datasets":  # asks about the data; one round shows what a chunk teaches
+        assert {cell.episodes for cell in cells} == {2_000}
+        assert 50 in {cell.tau for cell in cells}
+
+
+def test_strong_scaling_covers_the_twelve_learners_and_the_paper_s_cores():
+    cells = expand("04_strong_scaling", "paper")
+    learners = {(cell.algorithm, cell.sampling, cell.number_format) for cell in cells}
+    assert len(learners) == 12
+    assert {cell.cores for cell in cells} == {125, 250, 500, 1000, 2000}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_smoke_is_small(name):
+    cells = expand(name, "smoke")
+    assert sum(cell.transitions * cell.episodes for cell in cells) < 2e7
+
+
+def test_an_experiment_is_found_by_the_start_of_its_id():
+    assert experiments.find("04").id == "04_strong_scaling"
+    for unknown in ("0", "99", ""):
+        with pytest.raises(SwiftRLError, match="choose one of"):
+            experiments.find(unknown)
+    with pytest.raises(SwiftRLError, match="profile is 'tiny'"):
+        expand("04", "tiny")
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "cores": st.lists(st.integers(1, 64), min_size=1, max_size=4, unique=True),
+            "seed": st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
+            "sampling": st.lists(st.sampled_from(["SEQ", "STR", "RAN"]), min_size=1, unique=True),
+        }
+    )
+)
+def test_a_grid_is_all_combinations_in_order(grid):
+    cells = combine(grid | {"backend": "cpu"})
+    expected = list(itertools.product(*grid.values()))
+    assert [tuple(getattr(cell, name) for name in grid) for cell in cells] == expected
+
+
+def test_combinations_that_come_to_the_same_are_one():
+    cells = combine({"backend": "cpu", "algorithm": ["q_learning", "sarsa"], "epsilon": [0.1, 0.2]})
+    assert [(cell.algorithm, cell.epsilon) for cell in cells] == [
+        ("q_learning", None),
+        ("sarsa", 0.1),
+        ("sarsa", 0.2),
+    ]
+
+
+# --- specifications ---------------------------------------------------------------------------------------
+
+
+GOOD = """
+name: lake
+base: {episodes: 20, tau: 10, backend: cpu, transitions: 500}
+grid:
+  environment: [frozenlake, taxi]
+  cores: [1, 8]
+  environment_options: {}
+cells:
+  - {environment: cliffwalking, cores: 4}
+  - {environment: frozenlake, cores: 8}
+"""
+
+
+def test_a_specification_expands_in_the_file_s_order_each_cell_once(tmp_path):
+    path = tmp_path / "any.yaml"
+    path.write_text(GOOD)
+    read = spec.read(path)
+    assert read.name == "lake"
+    assert [(cell.environment, cell.cores) for cell in read.cells] == [
+        ("frozenlake", 1),
+        ("frozenlake", 8),
+        ("taxi", 1),
+        ("taxi", 8),
+        ("cliffwalking", 4),
+    ]
+    assert read.cells[0] == Cell(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
+
+
+def test_a_specification_s_data_lie_beside_it(tmp_path):
+    datasets.save(datasets.collect("frozenlake", 300, 0), tmp_path / "lake.parquet")
+    path = tmp_path / "files.yaml"
+    path.write_text("grid: {data: lake.parquet, backend: cpu, cores: [1, 2]}")
+    read = spec.read(path)
+    assert read.name == "files"
+    assert {cell.data for cell in read.cells} == {str(tmp_path / "lake.parquet")}
+
+
+WRONG = {
+    "": "bad.yaml: the file is empty",
+    "grid: [": "line 1: this is not YAML",
+    "a: 1\n b: 2": "line 2: this is not YAML",
+    "- grid": "line 1: the file must be `key: value` lines",
+    "name: x": "nothing to run",
+    "name: 3\ngrid: {cores: 2}": "line 1: 3 is not a name",
+    "grid:\n  alpha: 1e-3": "line 2: alpha is the text '1e-3': write the number 0.001",
+    "grid:\n  alpha:\n  - 0.1\n  - 1e-3": "line 4: alpha is the text '1e-3'",
+    "base:\n  alpha: 1e-3\ngrid: {cores: 2}": "line 2: alpha is the text",
+    "grid:\n  cores: 4\n  corez: 5": "line 3: corez is not a setting of a cell",
+    "grid: {cores: 4}\nsettings: {}": "line 2: settings is not a key here",
+    "grid:\n  cores: 4\n  cores: 5": "line 3: cores is given a second time",
+    "grid:\n  seed: 1\n  cores: []": "line 3: cores has no values, so the grid is empty",
+    "cells: []": "line 1: the list is empty",
+    "cells:\n- {cores: 1}\n- {cores: [1, 2]}": "line 3: cores is [1, 2]",
+    "cells:\n- {cores: 1}\n- 7": "line 3: settings must be `key: value` lines",
+    "cells:\n- {cores: 1}\n- {cores: 8, transitions: 4}": "line 3: 8 cores for 4 transitions",
+    "grid:\n- {cores: 1}\n- {tau: 9, episodes: 3}": "line 3: tau is 9",
+    "grid:\n  seed: 2026-01-01": "line 2: seed is datetime.date(2026, 1, 1)",
+    "grid:\n  seed: !!python/none x": "line 2: this value is not understood",
+    "grid:\n  data: gone.parquet": "line 2: cannot read",
+    f"grid: {{seed: {list(range(1001))}, evaluation_seed: {list(range(1001))}}}": "the grid has 1,002,001 cells",
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=lambda text: WRONG[text][:40])
+def test_a_wrong_specification_is_told_in_one_sentence_with_its_line(tmp_path, text):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(SwiftRLError) as told:
+        spec.read(path)
+    assert WRONG[text] in str(told.value)
+    assert str(path) in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_specification_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(SwiftRLError, match="cannot read"):
+        spec.read(tmp_path / "none.yaml")

@@ -1,0 +1,192 @@
+"""The store of rows: whole or absent, never mixed, never written twice."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swiftrl_core import results
+from swiftrl_core.cells import Cell, run_cell
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.store import Store, StoreError
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return [
+        run_cell(
+            Cell(
+                transitions=200, cores=2, episodes=2, tau=1, backend="cpu", monte_carlo_episodes=0, seed=seed
+            )
+        )
+        for seed in range(3)
+    ]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "sweep")
+    store.prepare()
+    return store
+
+
+def cell_file(store, row):
+    return store.directory / "cells" / f"{row['config_hash']}.json"
+
+
+def test_rows_come_back_as_they_were(store, rows):
+    for row in rows:
+        store.add(row)
+    assert store.hashes() == sorted(row["config_hash"] for row in rows)
+    asked = [row["config_hash"] for row in reversed(rows)]
+    table = store.table(asked)
+    assert table["config_hash"].tolist() == asked
+    assert list(table.columns) == results.COLUMNS.names
+    assert table["exact_return"].tolist() == [row["exact_return"] for row in reversed(rows)]
+    assert table["monte_carlo_mean"].isna().all()
+
+
+def test_a_finished_cell_is_never_written_again(store, rows):
+    store.add(rows[0])
+    before = cell_file(store, rows[0]).stat()
+    store.add(rows[0] | {"wall_seconds": 99.0})
+    assert cell_file(store, rows[0]).stat() == before
+    assert store.row(rows[0]["config_hash"])["wall_seconds"] == rows[0]["wall_seconds"]
+
+
+@given(cut=st.integers(0, 400), flip=st.booleans())
+def test_a_damaged_file_counts_as_absent_and_is_replaced(tmp_path_factory, rows, cut, flip):
+    store = Store(tmp_path_factory.mktemp("store"))
+    store.prepare()
+    store.add(rows[0])
+    path = cell_file(store, rows[0])
+    content = path.read_bytes()
+    path.write_bytes(content[:cut] + (bytes([content[cut] ^ 1]) + content[cut + 1 :] if flip else b""))
+    try:
+        found = store.row(rows[0]["config_hash"])
+    except SwiftRLError as error:
+        assert "schema version" in str(error)  # the flip hit the version itself
+        return
+    assert found is None
+    store.add(rows[0])
+    assert path.read_bytes() == content
+
+
+def test_a_file_under_another_cell_s_name_does_not_count(store, rows):
+    store.add(rows[0])
+    cell_file(store, rows[0]).rename(cell_file(store, rows[1]))
+    assert rows[1]["config_hash"] not in store
+
+
+def test_a_file_that_was_being_written_does_not_count(store, rows):
+    (store.directory / "cells" / ".new-x").write_bytes(b"half")
+    assert store.hashes() == []
+    assert len(store.table()) == 0
+
+
+def test_rows_of_another_schema_version_are_refused_everywhere(store, rows, monkeypatch):
+    store.add(rows[0])
+    table = store.compact()
+    monkeypatch.setattr(results, "ROW_SCHEMA_VERSION", 2)
+    for look in (
+        lambda: store.table(),
+        lambda: rows[0]["config_hash"] in store,
+        lambda: results.read_table(table),
+        lambda: results.to_table(rows),
+    ):
+        with pytest.raises(SwiftRLError, match="is of schema version 1, this package writes 2"):
+            look()
+
+
+def test_failures_are_recorded_and_forgotten_on_success(store, rows):
+    name = rows[0]["config_hash"]
+    store.fail({"cores": 2}, name, "first", "trace")
+    store.fail({"cores": 2}, name, "second", "trace")
+    assert store.failures()[name]["error"] == "second"
+    assert store.failures()[name]["config"] == {"cores": 2}
+    store.add(rows[0])
+    assert store.failures() == {}
+
+
+@pytest.mark.parametrize("change", [{"alpha": "much"}, {"cores": None}, {"colour": 1}, {"cores": 2.5}])
+def test_a_row_that_does_not_fit_the_columns_is_refused(store, rows, change):
+    with pytest.raises(SwiftRLError):
+        store.add(rows[0] | change)
+    with pytest.raises(SwiftRLError, match="lacks the columns \\['cores'\\]"):
+        store.add({name: value for name, value in rows[0].items() if name != "cores"})
+    assert store.hashes() == []
+
+
+def test_the_table_on_disk_is_checked_when_it_is_read(store, rows):
+    for row in rows:
+        store.add(row)
+    path = store.compact()
+    pd.testing.assert_frame_equal(results.read_table(path), store.table())
+    manifest = json.loads(path.with_suffix(".json").read_text())
+    assert manifest["rows"] == 3
+    assert manifest["seed"] == [0, 1, 2]
+    assert manifest["evidence"] == ["measured"]
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"x")
+    with pytest.raises(SwiftRLError, match="checksum"):
+        results.read_table(path)
+    path.write_bytes(content)
+    path.with_suffix(".json").unlink()
+    with pytest.raises(SwiftRLError, match="not a finished table"):
+        results.read_table(path)
+
+
+def test_a_table_with_other_columns_is_refused(store, rows):
+    table = results.to_table(rows).drop_columns(["tau"]).append_column("tau", pa.array([1.0, 1.0, 1.0]))
+    path = store.directory / "table.parquet"
+    results.write_table(path, table)
+    with pytest.raises(SwiftRLError, match="other columns"):
+        results.read_table(path)
+
+
+def test_a_table_of_unfinished_cells_is_refused(store, rows):
+    with pytest.raises(SwiftRLError, match="no finished cell"):
+        store.compact([rows[0]["config_hash"]])
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_written(store, rows, tmp_path):
+    """The kernel itself refuses to write more than 1,000 bytes to a file here."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
+    try:
+        with pytest.raises(StoreError, match="cannot write .*finished cells are kept"):
+            store.add(rows[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list((store.directory / "cells").iterdir()) == []
+    store.add(rows[0])
+    assert rows[0]["config_hash"] in store
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write"):
+        Store(tmp_path / "file" / "sweep").prepare()
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"), reason="root may write everywhere"
+)
+def test_a_read_only_folder_is_told(tmp_path):
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    program = f"from swiftrl_core.store import Store; Store({str(folder)!r}).prepare()"
+    command = [sys.executable, "-c", program]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "StoreError: cannot write" in done.stderr
+    assert not list(folder.iterdir())
