@@ -25,10 +25,11 @@ LINKER_SCRIPT = HERE / "link.ld"
 
 #: `short_forward_branch_opt` gives selects the DPU's shape (compare, one skipped instruction). Loop strength
 #: reduction stays off because the DPU compiler hardly does any, the vectorisers because a DPU has no vectors.
+#: zig would define NDEBUG with optimisation; a DPU's assertions stay on.
 CODE_FLAGS = (
     "-target riscv32-freestanding-none -mcpu=generic_rv32+zba+short_forward_branch_opt -ffreestanding -fno-builtin "
     "-fno-sanitize=all -fomit-frame-pointer -mllvm -disable-lsr -fno-vectorize -fno-slp-vectorize "
-    "-ffp-contract=off -fsigned-char -ffunction-sections -fdata-sections -g -gdwarf-4"
+    "-ffp-contract=off -fsigned-char -UNDEBUG -ffunction-sections -fdata-sections -g -gdwarf-4"
 ).split()
 LINK_FLAGS = ("-nostdlib", "-Wl,--gc-sections", "-Wl,-z,max-page-size=8")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
 from swiftrl_core.dpusim.compile import CHIPS, Chip
@@ -167,10 +168,13 @@ def _host_sees(section: str) -> bool:
 
 
 def _segments(elf: ELFFile) -> list[Segment]:
-    """Return what load writes: sections of data with content, in the file's order."""
-    allocated = (section for section in elf.iter_sections() if section["sh_flags"] & 2 and section["sh_size"])
-    return [
-        Segment(section["sh_addr"], section.data())
-        for section in allocated
-        if section["sh_type"] == "SHT_PROGBITS" and section.name != ".text"
-    ]
+    """Return what load writes: all data of WRAM, zeros included, and MRAM variables with an initial value."""
+    found = []
+    for section in elf.iter_sections():
+        if not section["sh_flags"] & SH_FLAGS.SHF_ALLOC or not section["sh_size"] or section.name == ".text":
+            continue
+        zeros = section["sh_type"] == "SHT_NOBITS"
+        if not zeros or section.name.startswith(".data"):
+            data = bytes(section["sh_size"]) if zeros else section.data()
+            found.append(Segment(section["sh_addr"], data))
+    return found

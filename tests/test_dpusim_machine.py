@@ -1,0 +1,492 @@
+"""One DPU: what kernels compute, what persists, what faults, and that both ways to run agree."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swiftrl_core.dpusim.compile import CHIPS, compile_kernel
+from swiftrl_core.dpusim.elf import load_program
+from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.errors import SwiftRLError
+
+MODES = pytest.mark.parametrize("mode", ["fast", "exact"])
+HEADERS = "attributes defs mram alloc barrier mutex mutex_pool sem handshake seqread perfcounter"
+HEADERS += " stdio stdlib string assert"
+PRELUDE = "#include <stdint.h>\n" + "".join(f"#include <{name}.h>\n" for name in HEADERS.split())
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Make a machine for kernel text; keyword arguments go to compile_kernel."""
+
+    def make(text: str, **arguments) -> Machine:
+        source = tmp_path / "kernel.c"
+        source.write_text(PRELUDE + text)
+        return Machine(load_program(compile_kernel(source, **arguments)))
+
+    return make
+
+
+def launch(machine: Machine, mode: str = "fast", **arguments):
+    machine.boot()
+    (stats,) = run_machines([machine], mode=mode, **arguments)
+    return stats
+
+
+def run(machine: Machine, mode: str = "fast", **arguments):
+    stats = launch(machine, mode, **arguments)
+    assert machine.fault is None, str(machine.fault)
+    return stats
+
+
+# -- what kernels compute ----------------------------------------------------------------------------------------
+
+
+def test_host_variables_go_in_and_out(build):
+    machine = build(
+        "__host uint32_t x; __host uint64_t y; int main(void) { y = (uint64_t)x * x + 1; return 0; }"
+    )
+    address, size = machine.program.symbols["x"]
+    assert size == 4
+    machine.write_wram(address, np.uint32(100_000))
+    run(machine)
+    assert machine.symbol("y", np.uint64)[0] == 10**10 + 1
+
+
+def test_memory_is_fresh_not_zero_but_globals_are_as_written(build):
+    machine = build("__host uint32_t zeros[4], seven = 7; int main(void) { return 0; }")
+    assert machine.symbol("seven", np.uint32)[0] == 7
+    assert machine.read_mram(5 << 20, 4) == b"\xa5" * 4
+    assert machine.read_wram(65532, 4) == b"\xa5" * 4
+    assert machine.symbol("zeros").tolist() == [0] * 16
+
+
+def test_memory_persists_between_launches_and_load_writes_initialised_data_only(build):
+    machine = build(
+        """
+        __host uint32_t launches = 10; static uint32_t *block; __host uint32_t address;
+        __mram_noinit uint32_t kept; __mram uint32_t given = 5;
+        int main(void) {
+          launches++, given += 1;
+          kept = launches, block = mem_alloc(8), address = (uintptr_t)block;
+          return 0;
+        }
+        """
+    )
+    run(machine)
+    first = machine.symbol("address", np.uint32)[0]
+    run(machine)
+    assert machine.symbol("launches", np.uint32)[0] == 12
+    assert machine.symbol("given", np.uint32)[0] == 7
+    assert machine.symbol("address", np.uint32)[0] == first + 8  # the heap pointer stays where it was
+    machine.load(machine.program)
+    assert machine.symbol("launches", np.uint32)[0] == 10
+    assert machine.symbol("given", np.uint32)[0] == 5
+    assert machine.symbol("kept", np.uint32)[0] == 12
+
+
+def test_mram_is_streamed_by_dma(build):
+    machine = build(
+        """
+        #define HEAP ((__mram_ptr uint32_t *)DPU_MRAM_HEAP_POINTER)
+        __host uint32_t words; static __dma_aligned uint32_t block[512];
+        int main(void) {
+          for (uint32_t i = 0; i < words; i += 512) {
+            uint32_t n = words - i < 512 ? words - i : 512;
+            mram_read(HEAP + i, block, n * 4);
+            for (uint32_t j = 0; j < n; j++) block[j] = block[j] * 3 + 1;
+            mram_write(block, HEAP + i, n * 4);
+          }
+          return 0;
+        }
+        """
+    )
+    data = np.arange(20_002, dtype=np.uint32)
+    heap = machine.program.symbols["__sys_used_mram_end"][0] - 0x08000000
+    machine.write_mram(heap, data)
+    machine.write_wram(machine.program.symbols["words"][0], np.uint32(len(data)))
+    stats = run(machine)
+    back = np.empty_like(data)
+    machine.read_mram(heap, data.nbytes, into=back)
+    assert (back == data * 3 + 1).all()
+    sizes = np.array([2048] * 39 + [(len(data) - 39 * 512) * 4])
+    assert stats.dma_bytes_read[0] == stats.dma_bytes_written[0] == sizes.sum() == data.nbytes
+    assert stats.dma_transfers[0] == 80
+    assert stats.dma_cycles[0] == (77 + 61 + sizes).sum()
+    assert stats.cycles == 11 * stats.instructions[0] + stats.dma_cycles[0]
+
+
+def test_scalars_in_mram_cost_a_dma_each(build):
+    loop = """
+        __host uint32_t sum; {} uint32_t v[64] = {{1, 2, 3}};
+        int main(void) {{ for (int i = 0; i < 64; i++) sum += v[i]; return 0; }}
+        """
+    near, far = build(loop.format("volatile")), build(loop.format("__mram"))
+    cheap, dear = run(near), run(far)
+    assert far.symbol("sum", np.uint32)[0] == near.symbol("sum", np.uint32)[0] == 6
+    assert dear.dma_transfers[0] == 64
+    assert dear.dma_cycles[0] == 64 * 81
+    assert dear.instructions[0] - cheap.instructions[0] == pytest.approx(3 * 64, abs=70)
+
+
+def test_fixed_blocks_and_buddies(build):
+    machine = build(
+        """
+        __host uint32_t ok[8];
+        int main(void) {
+          mem_reset();
+          uint8_t *a = mem_alloc(13), *b = mem_alloc(1);
+          ok[0] = b - a == 16 && (uintptr_t)a % 8 == 0 && mem_alloc(0) == b + 8;
+          fsb_allocator_t f = fsb_alloc(12, 3);
+          uint8_t *x = fsb_get(f), *y = fsb_get(f), *z = fsb_get(f);
+          ok[1] = x && y && z && y - x == 16 && !fsb_get(f);
+          fsb_free(f, y);
+          ok[2] = fsb_get(f) == y;
+          buddy_init(4096);
+          uint8_t *p = buddy_alloc(100), *q = buddy_alloc(2048);
+          ok[3] = p && q && !buddy_alloc(2048) && buddy_alloc(1024);
+          buddy_reset();
+          q = buddy_alloc(4096);
+          ok[4] = q && !buddy_alloc(16);
+          buddy_free(q);
+          p = buddy_alloc(16);
+          for (int i = 0; i < 16; i++) p[i] = i;
+          p = buddy_realloc(p, 200);
+          ok[5] = p[15] == 15;
+          buddy_free(p);
+          ok[6] = buddy_alloc(4096) == q;
+          return 0;
+        }
+        """
+    )
+    run(machine)
+    assert machine.symbol("ok", np.uint32)[:7].tolist() == [1] * 7
+
+
+def test_a_sequential_reader_sees_every_item(build):
+    machine = build(
+        """
+        __mram_noinit uint8_t data[4008]; __host uint32_t sum; __host uint32_t at;
+        int main(void) {
+          seqreader_t reader;
+          uint8_t *item = seqread_init(seqread_alloc(), data + 3, &reader);
+          for (int i = 0; i < 4000; i++, item = seqread_get(item, 1, &reader)) sum = sum * 31 + *item;
+          at = (uintptr_t)seqread_tell(item, &reader) - (uintptr_t)data;
+          return 0;
+        }
+        """
+    )
+    data = np.random.default_rng(3).integers(0, 256, 4008).astype(np.uint8)
+    machine.write_mram(0, data)
+    run(machine)
+    expected = 0
+    for value in data[3:4003].tolist():
+        expected = (expected * 31 + value) & 0xFFFFFFFF
+    assert machine.symbol("sum", np.uint32)[0] == expected
+    assert machine.symbol("at", np.uint32)[0] == 4003
+
+
+def test_printf_is_formatted_from_the_dpus_memory(build):
+    machine = build(
+        r"""
+        int main(void) {
+          printf("%d %u %5d|%-5d|%05d %x %X %c %s %%\n", -3, 4000000000u, 42, 42, 42, 255, 255, 'z', "text");
+          printf("%lld %llu %llx %.2f %e\n", -5LL, 1ULL << 40, 1ULL << 40, 3.14159, 0.5);
+          puts("end");
+          putchar('!');
+          return 0;
+        }
+        """
+    )
+    run(machine)
+    lines = [
+        "-3 4000000000    42|42   |00042 ff FF z text %",
+        "-5 1099511627776 10000000000 3.14 5.000000e-01",
+        "end",
+        "!",
+    ]
+    assert machine.log_text() == "\n".join(lines)
+    assert machine.program.prints
+    machine.boot()
+    assert machine.log_text() == ""
+
+
+def test_the_counter_counts_in_units_of_16(build):
+    text = """
+        __host uint64_t count; __host uint32_t loops = 1000;
+        int main(void) {{
+          perfcounter_config({}, true);
+          for (uint32_t i = 0; i < loops; i++) __asm__ volatile("" ::: "memory");
+          count = perfcounter_get();
+          return 0;
+        }}
+        """
+    instructions, cycles = build(text.format("COUNT_INSTRUCTIONS")), build(text.format("COUNT_CYCLES"))
+    run(instructions)
+    run(cycles)
+    counted = [int(machine.symbol("count", np.uint64)[0]) for machine in (instructions, cycles)]
+    assert [count % 16 for count in counted] == [0, 0]
+    assert counted[0] > 2000
+    assert counted[1] == pytest.approx(11 * counted[0], rel=0.01)
+
+
+# -- several tasklets --------------------------------------------------------------------------------------------
+
+TOGETHER = """
+BARRIER_INIT(sync, NR_TASKLETS)
+MUTEX_INIT(lock);
+MUTEX_POOL_INIT(pool, 4);
+SEMAPHORE_INIT(sem, 0)
+__host uint32_t counter, hits[16], order[24], sums[24], refused;
+static uint32_t next;
+__mram_noinit uint32_t data[4096];
+int main(void) {
+  uint32_t id = me();
+  static __dma_aligned uint32_t block[NR_TASKLETS][64];
+  if (id == 0) {
+    counter = next = 0;
+    for (int i = 0; i < 16; i++) hits[i] = 0;
+  }
+  for (uint32_t i = id * 64; i < 4096; i += 64 * NR_TASKLETS) {
+    for (int j = 0; j < 64; j++) block[id][j] = i + j;
+    mram_write(block[id], &data[i], sizeof block[id]);
+  }
+  barrier_wait(&sync);
+  for (uint32_t i = 0; i < 20 + id; i++) { mutex_lock(lock); counter++; mutex_unlock(lock); }
+  for (uint32_t i = 0; i < 16; i++) { mutex_pool_lock(&pool, i); hits[i] += id + 1; mutex_pool_unlock(&pool, i); }
+  if (id == 0) { for (int i = 1; i < NR_TASKLETS; i++) sem_give(&sem); } else sem_take(&sem);
+  if (id) handshake_wait_for(id - 1);
+  order[next++] = id;
+  if (id + 1 < NR_TASKLETS) handshake_notify();
+  barrier_wait(&sync);
+  uint32_t sum = 0;
+  for (uint32_t i = id * 64; i < 4096; i += 64 * NR_TASKLETS) {
+    mram_read(&data[4032 - i], block[id], sizeof block[id]);
+    for (int j = 0; j < 64; j++) sum += block[id][j];
+  }
+  sums[id] = sum;
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("tasklets", [1, 2, 7, 16, 24])
+def test_tasklets_meet_lock_and_wait_alike_in_both_runs(build, tasklets):
+    results = {}
+    for mode in ("fast", "exact"):
+        machine = build(TOGETHER, nr_tasklets=tasklets, stack_size=512)
+        for _ in range(2):
+            stats = run(machine, mode)
+        results[mode] = machine, stats
+        assert machine.symbol("counter", np.uint32)[0] == 20 * tasklets + tasklets * (tasklets - 1) // 2
+        assert (machine.symbol("hits", np.uint32) == tasklets * (tasklets + 1) // 2).all()
+        assert machine.symbol("order", np.uint32)[:tasklets].tolist() == list(range(tasklets))
+        assert machine.symbol("sums", np.uint32)[:tasklets].sum() == 4095 * 2048
+    (one, fast), (two, exact) = results.values()
+    globals_ = one.program.stacks_start
+    assert one.read_wram(0, globals_) == two.read_wram(0, globals_)
+    assert one.read_mram(0, 16384) == two.read_mram(0, 16384)
+    assert (fast.dma_cycles == exact.dma_cycles).all()
+
+
+BALANCED = """
+BARRIER_INIT(sync, NR_TASKLETS)
+__host uint32_t out[24];
+int main(void) {
+  uint32_t x = me() + 1;
+  for (int r = 0; r < 20; r++) {
+    for (uint32_t i = 0; i < 200 + (me() * SKEW); i++) x = x * 1664525u + 1013904223u;
+    barrier_wait(&sync);
+  }
+  out[me()] = x;
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("tasklets", [2, 8, 11, 16, 24])
+@pytest.mark.parametrize("skew", [0, 15])
+def test_the_closed_form_is_near_the_exact_interleaving(build, tasklets, skew):
+    fast, exact = (
+        run(build(BALANCED, nr_tasklets=tasklets, defines={"SKEW": skew}), mode) for mode in ("fast", "exact")
+    )
+    assert fast.cycles == pytest.approx(exact.cycles, rel=0.02)
+    assert fast.instructions.sum() == pytest.approx(exact.instructions.sum(), rel=0.01)
+    assert fast.phases == 21
+
+
+def test_a_tasklet_that_spins_on_memory_lets_the_others_run(build):
+    text = "volatile uint32_t flag; int main(void) { if (me() == 0) while (!flag); else flag = 1; return 0; }"
+    for mode in ("fast", "exact"):
+        run(build(text, nr_tasklets=2), mode)
+
+
+@MODES
+def test_many_machines_on_threads_give_what_one_gives(build, mode):
+    first = build(TOGETHER, nr_tasklets=4)
+    machines = [Machine(first.program) for _ in range(9)]
+    alone = run(first, mode)
+    for threads in (1, 2, None):
+        for machine in machines:
+            machine.boot()
+        for stats in run_machines(machines, threads=threads, mode=mode):
+            assert stats.cycles == alone.cycles
+            assert (stats.instructions == alone.instructions).all()
+
+
+def test_running_nothing_takes_no_time():
+    assert run_machines([]) == []
+
+
+# -- faults ------------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "a store beyond WRAM": (17, "4 bytes at 0x20000", "*(volatile uint32_t *)0x20000 = 1;"),
+    "a misaligned load": (18, "not a multiple of 4", "id = *(volatile uint32_t *)(id + 10);"),
+    "a DMA of zero bytes": (19, "a DMA of 0 bytes", "mram_read(DPU_MRAM_HEAP_POINTER, block, zero);"),
+    "a DMA too long": (19, "a DMA of 2056 bytes", "mram_read(DPU_MRAM_HEAP_POINTER, block, zero + 2056);"),
+    "a DMA of a bad size": (19, "a DMA of 12 bytes", "mram_read(DPU_MRAM_HEAP_POINTER, block, zero + 12);"),
+    "a DMA from a bad address": (20, "0x8000004", "mram_read((__mram_ptr void *)0x08000004, block, 8);"),
+    "a DMA to a bad address": (
+        20,
+        "multiples of 8",
+        "mram_read(DPU_MRAM_HEAP_POINTER, (char *)block + 4, 8);",
+    ),
+    "a DMA beyond WRAM": (21, "leaves WRAM", "mram_read(DPU_MRAM_HEAP_POINTER, (void *)65528, 16);"),
+    "a DMA beyond MRAM": (22, "leaves MRAM", "mram_write(block, (__mram_ptr void *)0x0bfffff8, 16);"),
+    "a DMA outside MRAM": (22, "leaves MRAM", "mram_read((__mram_ptr void *)64, block, 8);"),
+    "division by zero": (2, "division by zero", "id = 7 / zero;"),
+    "64-bit division by zero": (2, "division by zero", "id = (uint64_t)7 % zero;"),
+    "heap exhausted": (1, "the heap is full", "mem_alloc(60000); mem_alloc(60000);"),
+    "halt": (4, "halted", "halt();"),
+    "abort": (4, "halted", "abort();"),
+    "a failed assertion": (3, "assertion failed", "assert(zero == 1);"),
+    "a NULL function": (25, "NULL function pointer", "((void (*volatile *)(void))&zero)[0]();"),
+    "a jump to data": (24, "outside the program", "zero = 64; ((void (*volatile *)(void))&zero)[0]();"),
+    "an illegal instruction": (23, "illegal instruction 0x0000707f", '__asm__ volatile(".word 0x0000707f");'),
+    "a hang": (26, "loop for ever", 'while (1) __asm__ volatile("");'),
+    "a deadlock": (27, "deadlock", "sem_take(&sem);"),
+    "a lock taken twice": (27, "deadlock", "mutex_lock(lock); mutex_lock(lock);"),
+    "a barrier never made": (28, "BARRIER_INIT did not make", "barrier_wait((barrier_t *)empty);"),
+}
+
+
+@MODES
+@pytest.mark.parametrize("what", FAULTS)
+def test_faults_say_what_and_where(build, what, mode):
+    code, sentence, statement = FAULTS[what]
+    if what == "a lock taken twice" and mode == "exact":
+        code, sentence = 26, "loop for ever"  # the lock spins
+    machine = build(
+        f"""
+        static __dma_aligned uint8_t block[4096]; volatile uint32_t zero; volatile uint32_t empty[2];
+        SEMAPHORE_INIT(sem, 0) MUTEX_INIT(lock); BARRIER_INIT(sync, 2)
+        __host uint32_t out;
+        int main(void) {{
+          uint32_t id = me();
+          if (id == 1) {{
+            {statement}
+          }}
+          out = id + block[zero];
+          return 0;
+        }}
+        """,
+        nr_tasklets=2,
+    )
+    launch(machine, mode, instruction_budget=10**6)
+    fault = machine.fault
+    assert fault is not None
+    assert (fault.code, fault.tasklet) == (code, 1), str(fault)
+    assert sentence in str(fault) or sentence in fault.text
+    assert fault.pc >= 0x80000000
+    if code not in (1, 3, 4):  # those are found inside the runtime
+        assert fault.function == "main"
+    assert fault.line is not None
+    assert fault.line.startswith(
+        (
+            "kernel.c:",
+            "runtime.c:",
+            "runtime.S:",
+            "intrinsics.h:",
+            "mram.h:",
+            "sem.h:",
+            "mutex.h:",
+            "barrier.h:",
+        )
+    )
+
+
+def test_a_failed_assertion_prints_its_text(build):
+    machine = build("int main(void) { assert(me() == 5); return 0; }")
+    launch(machine)
+    assert machine.fault.code == 3
+    assert "kernel.c:" in machine.log_text()
+    assert "assertion failed: me() == 5" in machine.log_text()
+
+
+def test_a_dpu_in_fault_does_not_run_again(build):
+    machine = build("__host uint32_t runs; int main(void) { runs++; halt(); }")
+    launch(machine)
+    launch(machine)
+    assert machine.symbol("runs", np.uint32)[0] == 1
+    assert machine.fault.code == 4
+
+
+# -- the Python face ---------------------------------------------------------------------------------------------
+
+
+def test_an_idle_dpu_is_small_and_memory_comes_with_use(build):
+    machine = build("int main(void) { return 0; }")
+    idle = machine.host_bytes
+    assert idle < 100_000
+    machine.write_mram(40 << 20, b"x")
+    assert 0 < machine.host_bytes - idle <= 32 << 10
+    assert machine.read_mram((40 << 20) - 1, 3) == b"\xa5x\xa5"
+
+
+@given(st.integers(0, (64 << 20) - 1), st.binary(max_size=100_000))
+def test_mram_keeps_what_is_written(machine_for_copies, address, data):
+    data = data[: (64 << 20) - address]
+    machine_for_copies.write_mram(address, data)
+    assert machine_for_copies.read_mram(address, len(data)) == data
+
+
+@pytest.fixture(scope="module")
+def machine_for_copies(tmp_path_factory) -> Machine:
+    source: Path = tmp_path_factory.mktemp("copies") / "kernel.c"
+    source.write_text("int main(void) { return 0; }\n")
+    return Machine(load_program(compile_kernel(source)))
+
+
+def test_accesses_outside_a_memory_are_refused(machine_for_copies):
+    machine = machine_for_copies
+    for access in (
+        lambda: machine.read_wram(65530, 8),
+        lambda: machine.write_wram(-1, b"x"),
+        lambda: machine.read_mram((64 << 20) - 4, 8),
+        lambda: machine.write_mram(64 << 20, b"x"),
+    ):
+        with pytest.raises(SwiftRLError, match="do not lie in"):
+            access()
+    with pytest.raises(SwiftRLError, match="cannot take 16 bytes"):
+        machine.read_mram(0, 16, into=bytearray(8))
+    with pytest.raises(SwiftRLError, match="no host-visible symbol 'absent'"):
+        machine.symbol("absent")
+
+
+def test_a_machine_is_of_one_chip(machine_for_copies):
+    with pytest.raises(SwiftRLError, match="is linked for chip v1A, not v1B"):
+        Machine(machine_for_copies.program, CHIPS["v1B"])
+
+
+def test_an_unknown_mode(machine_for_copies):
+    with pytest.raises(SwiftRLError, match="choose fast or exact"):
+        run_machines([machine_for_copies], mode="approximate")
+
+
+def test_views_of_wram_outlive_the_machine(build):
+    view = build("__host uint32_t x = 0x12345678; int main(void) { return 0; }").wram
+    assert (0x12345678).to_bytes(4, "little") in bytes(view)
