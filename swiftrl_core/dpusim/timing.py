@@ -167,8 +167,11 @@ _UPIMULATOR = HardwareProfile(
     broadcast=BandwidthCurve(((1, 0.58), (4, 2.32), (16, 5.67), (64, 13.16))),
     serial_to_dpu=0.58,
     serial_from_dpu=0.11,
+    # Median intercept of lines through the rows of five kernels (0.21 ms); dpusim/validation/hardware.py fits it.
+    launch_s=0.2e-3,
     source=(
-        "Bandwidths fitted to the hardware rows published with uPIMulator (1, 4, 16, 64 DPUs; 16 tasklets). "
+        "Bandwidths and launch latency fitted to the hardware rows published with uPIMulator (1, 4, 16, 64 DPUs; "
+        "16 tasklets). "
         "The rows stop at one rank: the number of ranks, the growth over ranks and broadcast are assumed as "
         "in PrIM."
     ),
