@@ -1,0 +1,70 @@
+"""How far a simulated kernel time may be from hardware: what the package states, and where it comes from.
+
+Three doubts add up: code generation (the DPU's compiler against the RISC-V proxy), the pipeline and DMA model, and for
+whole runs the host transfers. The intervals are for the time of a kernel, launch latency aside; `swiftrl validate`
+holds them to measurements.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """An interval for hardware time as a multiple of simulated time.
+
+    Attributes
+    ----------
+    description : str
+        The kernels it is for; continues "kernels that ...".
+    low, high : float
+        Hardware time / simulated time lies between them.
+    source : str
+        Measurements behind it.
+    """
+
+    description: str
+    low: float
+    high: float
+    source: str
+
+    def covers(self, ratio: float) -> bool:
+        """Whether hardware time / simulated time lies in the interval."""
+        return self.low <= ratio <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.description}: hardware takes {self.low:.2f} to {self.high:.2f} times as long ({self.source})"
+
+
+STATED: Mapping[str, Uncertainty] = MappingProxyType(
+    {
+        "integer_learning": Uncertainty(
+            "learn in integers",
+            0.97,
+            1.06,
+            "instruction counts of the vendor's tools on 33 learning loops: 3 %, and 6 % where a table's row size is no "
+            "power of two; no hardware time of a learner is at hand",
+        ),
+        "float_learning": Uncertainty(
+            "learn in floating point",
+            0.94,
+            1.10,
+            "the same counts: 6 %; register-bank stalls of the float routines, not modelled, add up to 4 %",
+        ),
+        "compute": Uncertainty(
+            "compute much for each byte",
+            0.95,
+            1.20,
+            "GEMV and HST-S on 4 DPUs: 1.09 to 1.13",
+        ),
+        "streaming": Uncertainty(
+            "do a few instructions for each element from MRAM",
+            1.10,
+            1.40,
+            "VA and RED on 4 DPUs: 1.20 to 1.31; as many instructions as the DPU's compiler makes, but two cycles an "
+            "element more on hardware, for a reason that is not known",
+        ),
+    }
+)
+"""By kind of kernel."""
