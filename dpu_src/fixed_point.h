@@ -42,6 +42,9 @@ INLINE int32_t divide_round(int32_t x, int32_t divisor) {
   return (x < 0 ? x - half : x + half) / divisor;
 }
 
+/* p * x / q, rounded alike; the product fits as well. */
+INLINE int32_t multiply_divide(int32_t x, int32_t p, int32_t q) { return divide_round(p * x, q); }
+
 /* x / 2^bits to the nearest integer, ties up; bits at least 1. */
 INLINE int32_t shift_round(int32_t x, int32_t bits) { return (x + (1 << (bits - 1))) >> bits; }
 

@@ -13,18 +13,27 @@
 
 #include "inline.h"
 
-INLINE uint32_t lcg_next(uint32_t *state) {
+/* One generator's word; the CPU engine makes it a vector, a generator in each lane, and a truth a mask. */
+#ifndef LCG_WORD
+#define LCG_WORD uint32_t
+#define LCG_TRUTH int
+#endif
+
+INLINE LCG_WORD lcg_next(LCG_WORD *state) {
   *state = *state * 1664525u + 1013904223u;
   return *state;
 }
 
-/* A draw from 0 .. n - 1, n at least 1. */
-INLINE uint32_t lcg_below(uint32_t *state, uint32_t n) {
-  uint32_t x = lcg_next(state);
-  return (x ^ (x >> 16)) % n;
+/* The next number with its upper half folded onto the lower. */
+INLINE LCG_WORD lcg_folded(LCG_WORD *state) {
+  LCG_WORD x = lcg_next(state);
+  return x ^ (x >> 16);
 }
 
+/* A draw from 0 .. n - 1, n at least 1. */
+INLINE LCG_WORD lcg_below(LCG_WORD *state, uint32_t n) { return lcg_folded(state) % n; }
+
 /* True with probability threshold / 2^31, threshold from 0 (never) to 2^31 (always). */
-INLINE int lcg_chance(uint32_t *state, uint32_t threshold) { return (lcg_next(state) >> 1) < threshold; }
+INLINE LCG_TRUTH lcg_chance(LCG_WORD *state, uint32_t threshold) { return (lcg_next(state) >> 1) < threshold; }
 
 #endif

@@ -11,39 +11,15 @@
 #ifndef SWIFTRL_TD_UPDATE_H
 #define SWIFTRL_TD_UPDATE_H
 
-#include "fixed_point.h"
 #include "inline.h"
 #include "layout.h"
 #include "lcg.h"
+#include "td_rule.h"
 
 /* Entries of a table stand next to each other, except on a GPU that interleaves the tables of its lanes. */
 #ifndef TABLE_STRIDE
 #define TABLE_STRIDE 1
 #endif
-
-/* r + gamma * B. */
-INLINE value_t bootstrapped_target(value_t reward, value_t next_value, const struct learner_args *args) {
-#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
-  value_t discounted = args->gamma * next_value;
-  return reward + discounted;
-#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
-  return reward + divide_round(args->gamma * next_value, args->gamma_scale);
-#else
-  return reward + next_value - shift_round(args->gamma * next_value, args->gamma_scale); /* gamma holds C */
-#endif
-}
-
-/* alpha * (target - Q). */
-INLINE value_t step_towards(value_t target, value_t q, const struct learner_args *args) {
-  value_t difference = target - q;
-#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
-  return args->alpha * difference;
-#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
-  return never_stall(divide_round(args->alpha * difference, args->alpha_scale), difference);
-#else
-  return never_stall(shift_round(args->alpha * difference, args->alpha_scale), difference);
-#endif
-}
 
 /* The largest entry of a row of N_ACTIONS: the true maximum, also where all are negative. */
 INLINE value_t largest(const value_t *row) {

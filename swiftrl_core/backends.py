@@ -58,12 +58,16 @@ class Round:
         Every core's local table, in the number format's raw units.
     down_s, kernel_s, up_s : float
         Seconds to send the table to all cores, to learn, and to fetch their tables.
+    executed_updates : int or None
+        Updates really made, over all cores; None where that is all of them. Fewer where the backend left out
+        episodes that could not change a bit.
     """
 
     tables: np.ndarray
     down_s: float
     kernel_s: float
     up_s: float
+    executed_updates: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,8 @@ class AveragedRound:
         Seconds, as in `Round`.
     averaging_s : float
         Seconds to average.
+    executed_updates : int or None
+        As in `Round`.
     """
 
     table: np.ndarray
@@ -85,6 +91,7 @@ class AveragedRound:
     kernel_s: float
     up_s: float
     averaging_s: float
+    executed_updates: int | None = None
 
 
 class Backend(Protocol):
@@ -114,6 +121,9 @@ class Backend(Protocol):
 BACKENDS = {
     "pim": "swiftrl_core.pim.backend",
     "cpu": "swiftrl_core.cpu.backend",
+    "cpu-shared": "swiftrl_core.cpu.shared",
+    "cpu-local": "swiftrl_core.cpu.local",
+    "model": "swiftrl_core.cpu.model",
     "gpu": "swiftrl_core.gpu.backend",
     "gpu-shared": "swiftrl_core.gpu.shared_table",
 }

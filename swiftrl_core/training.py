@@ -98,7 +98,9 @@ class TrainingResult:
     q_table : float32 array (states, actions)
         The table as values.
     updates : int
-        Updates made, over all cores and episodes.
+        Nominal updates: transitions times episodes.
+    executed_updates : int
+        Updates really made; fewer where the backend left out episodes that could not change a bit.
     rounds : int
         Synchronisations.
     breakdown : Breakdown
@@ -109,6 +111,7 @@ class TrainingResult:
     q_raw: np.ndarray
     q_table: np.ndarray
     updates: int
+    executed_updates: int
     rounds: int
     breakdown: Breakdown
     machine: dict
@@ -157,7 +160,7 @@ def train(
             on_round(episodes, learner.to_values(table).reshape(shape))
 
     try:
-        table, breakdown = _run_rounds(machine, problem, chunks, schedule.rounds, report)
+        table, breakdown, left_out = _run_rounds(machine, problem, chunks, schedule.rounds, report)
         described = machine.describe()
     finally:
         machine.close()
@@ -165,6 +168,7 @@ def train(
         q_raw=table.reshape(shape),
         q_table=learner.to_values(table).reshape(shape),
         updates=len(dataset) * schedule.episodes,
+        executed_updates=len(dataset) * schedule.episodes - left_out,
         rounds=len(schedule.rounds),
         breakdown=breakdown,
         machine=described,
@@ -185,11 +189,15 @@ def _run_rounds(
     chunks: Chunks,
     rounds: list[int],
     report: Callable[[int, np.ndarray], None],
-) -> tuple[np.ndarray, Breakdown]:
-    """Return the final table (entries,) and the times; a round's ends count as the paper counts them."""
+) -> tuple[np.ndarray, Breakdown, int]:
+    """Return the final table (entries,), the times, and how many updates were left out.
+
+    A round's ends count as the paper counts them.
+    """
     table = np.zeros(problem.entries, problem.learner.dtype)
     cpu_to_pim = machine.load(chunks)
     kernel = synchronisation = pim_to_cpu = averaging = 0.0
+    left_out = 0
     run_rounds = getattr(machine, "run_rounds", None) or partial(_average_here, machine)
     for number, done in enumerate(run_rounds(table, rounds)):
         table = done.table
@@ -200,8 +208,11 @@ def _run_rounds(
         synchronisation += (0.0 if first else done.down_s) + (0.0 if last else up_s)
         kernel += done.kernel_s
         averaging += done.averaging_s
+        if done.executed_updates is not None:
+            left_out += len(chunks.records) * rounds[number] - done.executed_updates
         report(rounds[number], table)
-    return table, Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)
+    breakdown = Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)
+    return table, breakdown, left_out
 
 
 def _average_here(machine: Backend, table: np.ndarray, rounds: list[int]) -> Iterator[AveragedRound]:
@@ -210,4 +221,5 @@ def _average_here(machine: Backend, table: np.ndarray, rounds: list[int]) -> Ite
         done = machine.run_round(table, episodes)
         start = time.perf_counter()
         table = aggregation.mean(done.tables)
-        yield AveragedRound(table, done.down_s, done.kernel_s, done.up_s, time.perf_counter() - start)
+        spent = time.perf_counter() - start
+        yield AveragedRound(table, done.down_s, done.kernel_s, done.up_s, spent, done.executed_updates)

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,10 +11,19 @@ import numpy as np
 
 from swiftrl_core import toolchain
 from swiftrl_core.backends import Evidence, Problem, Round
+from swiftrl_core.checks import whole_number
 from swiftrl_core.chunks import Chunks
+from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner import Algorithm, Sampling
 
-ENGINE = Path(__file__).parent / "engine.c"
+FOLDER = Path(__file__).parent
+SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
+CACHE_LINE = 64
+TASKS_PER_THREAD = 16
+"""Enough that threads end within a few percent of each other, few enough that calls cost nothing."""
+FEW_CORES = 4
+"""Up to so many cores one after another are faster than lanes that mostly stand empty."""
 
 
 def available() -> str | None:
@@ -21,23 +31,72 @@ def available() -> str | None:
     return None
 
 
-def open_backend(problem: Problem, cores: int, *, threads: int | None = None) -> "CpuBackend":
-    """Return a backend for `cores` virtual PIM cores on `threads` threads (default: all the process may use)."""
-    return CpuBackend(problem, cores, threads or len(os.sched_getaffinity(0)))
+def open_backend(
+    problem: Problem, cores: int, *, threads: int | None = None, early_exit: bool = False
+) -> "CpuBackend":
+    """Return a backend for `cores` virtual PIM cores.
+
+    Parameters
+    ----------
+    problem : Problem
+    cores : int
+    threads : int, optional
+        At least 1; by default as many as the process may use.
+    early_exit : bool
+        Leave out the episodes of a core's round after one that changed no bit of its table: they would change
+        none either. SEQ or STR Q-learning only, where an episode is a function of the table. Results are the same
+        in every bit; `Round.executed_updates` tells what was left out. Off for the paper's setting.
+
+    Raises
+    ------
+    SwiftRLError
+        If threads is not a whole number of at least 1, or the learner draws random numbers and early_exit is set.
+    """
+    threads = available_threads() if threads is None else whole_number(threads, "threads", 1)
+    learner = problem.learner
+    if early_exit and (learner.algorithm != Algorithm.Q_LEARNING or learner.sampling == Sampling.RAN):
+        raise SwiftRLError(
+            f"early_exit does not apply to {learner.sampling} {learner.algorithm}, whose episodes differ by their "
+            "random draws: leave it out, or use SEQ or STR q_learning"
+        )
+    return CpuBackend(problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES)
 
 
-def compile_engine(problem: Problem) -> ctypes.CDLL:
-    """Return the engine built for a problem's learner and number of actions."""
-    switches = problem.learner.switches | {"N_ACTIONS": problem.n_actions}
+def available_threads() -> int:
+    """Return how many threads this process may run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    """Return engine.c and scalar.c built for a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    early_exit : bool
+    flags : sequence of str
+        More compiler flags; the benchmark builds without AVX-512 by `-mno-avx512f`.
+    """
+    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
+    switches["EARLY_EXIT"] = int(early_exit)
     library = toolchain.compile_shared_library(
-        [ENGINE],
-        headers=sorted(KERNEL_DIRECTORY.glob("*.h")),
+        SOURCES,
+        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
         include_directories=[KERNEL_DIRECTORY],
-        flags=[f"-D{name}={value}" for name, value in switches.items()],
+        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
     )
     engine = ctypes.CDLL(str(library))
-    engine.train_cores.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 3
-    engine.train_cores.restype = None
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    for name, arguments, result in (
+        ("lanes", [], count),
+        ("team", [], count),
+        ("steps_bytes", [count], count),
+        ("unpack", [pointer] * 4 + [count] * 3, None),
+        ("train_groups", [pointer] * 6 + [count] * 3, ctypes.c_int),
+        ("train_cores", [pointer] * 6 + [count] * 2, None),
+    ):
+        function = getattr(engine, name)
+        function.argtypes, function.restype = arguments, result
     return engine
 
 
@@ -47,43 +106,96 @@ class CpuBackend:
     name = "cpu"
     evidence = Evidence.MEASURED
 
-    def __init__(self, problem: Problem, cores: int, threads: int) -> None:
+    def __init__(
+        self, problem: Problem, cores: int, threads: int, early_exit: bool = False, *, by_lanes: bool
+    ) -> None:
         self._problem = problem
-        self._tables = np.zeros((cores, problem.entries), problem.learner.dtype)
-        self._engine = compile_engine(problem)
+        self._tables = np.empty((cores, problem.entries), problem.learner.dtype)
+        self._passes = np.zeros(cores, np.int64)
+        self._engine = compile_engine(problem, early_exit)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads)
-        self._edges = np.linspace(0, cores, min(cores, 4 * threads) + 1).astype(int)
+        self._by_lanes = by_lanes
+        self._lanes = self._engine.lanes()
+        self._groups = -(-cores // self._lanes)
         self._chunks: Chunks | None = None
 
     def load(self, chunks: Chunks) -> float:
-        """Keep the chunks where they are; nothing is copied, so it takes no time."""
+        """Take the chunks, and unpack them for the lanes; return the seconds that took."""
+        start = time.perf_counter()
         self._chunks = chunks
         self._args = self._problem.arguments(chunks)
-        return 0.0
+        if self._by_lanes:
+            self._unpack(chunks)
+        return time.perf_counter() - start
 
     def run_round(self, table: np.ndarray, episodes: int) -> Round:
-        """Train every core from `table` for `episodes` passes; see `Backend.run_round`."""
+        """Train every core from `table` for `episodes` passes; see `Backend.run_round`.
+
+        Raises
+        ------
+        MemoryError
+            If there is no memory for the tables a thread works on.
+        """
         self._args["episodes"] = episodes
+        self._table = np.ascontiguousarray(table, self._tables.dtype)
         start = time.perf_counter()
-        self._tables[:] = table
-        ready = time.perf_counter()
-        list(self._pool.map(self._train, self._edges[:-1], self._edges[1:]))
-        return Round(self._tables, ready - start, time.perf_counter() - ready, 0.0)
+        if self._by_lanes:
+            self._share_out(self._groups, self._engine.team(), self._train_groups)
+        else:
+            self._share_out(len(self._tables), 1, self._train_cores)
+        seconds = time.perf_counter() - start
+        executed = int(self._passes @ self._chunks.lengths)
+        return Round(self._tables, 0.0, seconds, 0.0, executed)
 
     def describe(self) -> dict:
-        """Return the engine's compiler and threads, for the manifest."""
+        """Return the engine's compiler, threads and lanes, for the manifest."""
         return {
             "name": "this host's CPU",
             "compiler": f"zig {toolchain.compiler_version()}",
             "threads": self._threads,
+            "lanes": self._lanes if self._by_lanes else 1,
         }
 
     def close(self) -> None:
         """Stop the threads."""
         self._pool.shutdown()
 
-    def _train(self, first: int, last: int) -> None:
-        arrays = (self._tables, self._chunks.records, self._chunks.starts, self._args)
-        pointers = [array.ctypes.data for array in arrays]
-        self._engine.train_cores(*pointers, self._problem.entries, int(first), int(last))
+    def _share_out(self, items: int, unit: int, work: Callable[[int, int], None]) -> None:
+        """Have the threads do work(first, last) over all items, cut at multiples of `unit`."""
+        units = -(-items // unit)
+        tasks = min(units, TASKS_PER_THREAD * self._threads)
+        edges = np.minimum(np.linspace(0, units, tasks + 1).astype(int) * unit, items).tolist()
+        list(self._pool.map(work, edges[:-1], edges[1:]))
+
+    def _unpack(self, chunks: Chunks) -> None:
+        longest = np.maximum.reduceat(chunks.lengths, np.arange(0, chunks.cores, self._lanes))
+        self._step_starts = np.concatenate(([0], np.cumsum(longest)))
+        self._steps = _aligned(self._engine.steps_bytes(int(self._step_starts[-1])))
+
+        def unpack(first: int, last: int) -> None:
+            arrays = (self._steps, self._step_starts, chunks.records, chunks.starts)
+            self._engine.unpack(*_pointers(arrays), chunks.cores, first, last)
+
+        self._share_out(self._groups, 1, unpack)
+
+    def _train_groups(self, first: int, last: int) -> None:
+        arrays = (self._table, self._tables, self._steps, self._step_starts, self._args, self._passes)
+        if self._engine.train_groups(*_pointers(arrays), len(self._tables), first, last):
+            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+
+    def _train_cores(self, first: int, last: int) -> None:
+        records, starts = self._chunks.records, self._chunks.starts
+        arrays = (self._table, self._tables, records, starts, self._args, self._passes)
+        self._engine.train_cores(*_pointers(arrays), first, last)
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Return uninitialised bytes that start at a cache line."""
+    room = np.empty(size + CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    return room[start : start + size]
+
+
+def _pointers(arrays: Sequence[np.ndarray]) -> list[int]:
+    return [array.ctypes.data for array in arrays]

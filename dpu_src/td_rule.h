@@ -1,0 +1,40 @@
+/* The two lines of arithmetic in td_update.h, apart from where their operands stand.
+ *
+ * A kernel applies them to one NUMBER at a time. The CPU engine makes NUMBER a vector, one lane for each of 16 cores,
+ * brings the operations of fixed_point.h for it, and includes this very text. */
+#ifndef SWIFTRL_TD_RULE_H
+#define SWIFTRL_TD_RULE_H
+
+#include "inline.h"
+#include "layout.h"
+
+#ifndef NUMBER
+#include "fixed_point.h"
+#define NUMBER value_t
+#endif
+
+/* r + gamma * B. */
+INLINE NUMBER bootstrapped_target(NUMBER reward, NUMBER next_value, const struct learner_args *args) {
+#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
+  NUMBER discounted = args->gamma * next_value;
+  return reward + discounted;
+#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
+  return reward + multiply_divide(next_value, args->gamma, args->gamma_scale);
+#else
+  return reward + next_value - shift_round(args->gamma * next_value, args->gamma_scale); /* gamma holds C */
+#endif
+}
+
+/* alpha * (target - Q). */
+INLINE NUMBER step_towards(NUMBER target, NUMBER q, const struct learner_args *args) {
+  NUMBER difference = target - q;
+#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
+  return args->alpha * difference;
+#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
+  return never_stall(multiply_divide(difference, args->alpha, args->alpha_scale), difference);
+#else
+  return never_stall(shift_round(args->alpha * difference, args->alpha_scale), difference);
+#endif
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* Rows, entries and columns of 16 tables in AVX-512. Integers travel as floats here: a move changes no bit.
+ *
+ * Entries are collected and handed back one at a time. The gather instruction would take longer than 16 loads, and a
+ * scatter longer than 16 stores, because both make one access a lane after all. */
+#ifndef SWIFTRL_LANES_AVX512_H
+#define SWIFTRL_LANES_AVX512_H
+
+#include <immintrin.h>
+
+/* The float at place[l] of lane l's table. Volatile, or the compiler loads all places in one and takes them apart again. */
+#define AT(l) (q + (l) * TABLE + ((const volatile place_t *)place)[l])
+
+/* In each 128-bit part: row k of the result is element k of the four operands, a 4 x 4 transposition. */
+INLINE void transpose(__m512 r[4]) {
+  __m512 a = _mm512_unpacklo_ps(r[0], r[1]), b = _mm512_unpackhi_ps(r[0], r[1]);
+  __m512 c = _mm512_unpacklo_ps(r[2], r[3]), d = _mm512_unpackhi_ps(r[2], r[3]);
+  r[0] = _mm512_shuffle_ps(a, c, 0x44);
+  r[1] = _mm512_shuffle_ps(a, c, 0xee);
+  r[2] = _mm512_shuffle_ps(b, d, 0x44);
+  r[3] = _mm512_shuffle_ps(b, d, 0xee);
+}
+
+INLINE __m512 join(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
+
+INLINE __m256 two_quads(const float *a, const float *b) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);
+}
+
+/* Lane l has to end up in part l / 4 of a column, at place l % 4: register k collects lanes k, k + 4, k + 8, k + 12. */
+INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place_t *place) {
+  const float *q = (const float *)tables;
+#if ROW == 4
+  __m512 quad[4];
+  for (int k = 0; k < 4; k++) quad[k] = join(two_quads(AT(k), AT(k + 4)), two_quads(AT(k + 8), AT(k + 12)));
+  transpose(quad);
+  for (int a = 0; a < 4; a++) column[a] = (lanes_t)quad[a];
+#else
+  for (int first = 0; first < ROW; first += 8, q += 8) {
+    __m512 low[4], high[4];
+    for (int k = 0; k < 4; k++) {
+      __m512 front = join(_mm256_load_ps(AT(k)), _mm256_load_ps(AT(k + 4)));
+      __m512 back = join(_mm256_load_ps(AT(k + 8)), _mm256_load_ps(AT(k + 12)));
+      low[k] = _mm512_shuffle_f32x4(front, back, 0x88);
+      high[k] = _mm512_shuffle_f32x4(front, back, 0xdd);
+    }
+    transpose(low);
+    transpose(high);
+    for (int a = 0; a < 4; a++) column[first + a] = (lanes_t)low[a], column[first + 4 + a] = (lanes_t)high[a];
+  }
+#endif
+}
+
+INLINE __m128 four_entries(const float *q, const place_t *place) {
+  __m128 v = _mm_load_ss(AT(0));
+  v = _mm_insert_ps(v, _mm_load_ss(AT(1)), 0x10);
+  v = _mm_insert_ps(v, _mm_load_ss(AT(2)), 0x20);
+  return _mm_insert_ps(v, _mm_load_ss(AT(3)), 0x30);
+}
+
+INLINE __m256 eight_entries(const float *q, const place_t *place) {
+  __m256 low = _mm256_castps128_ps256(four_entries(q, place));
+  return _mm256_insertf128_ps(low, four_entries(q + 4 * TABLE, place + 4), 1);
+}
+
+INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
+  const float *q = (const float *)tables;
+  return (lanes_t)join(eight_entries(q, place), eight_entries(q + 8 * TABLE, place + 8));
+}
+
+INLINE void store_four(float *q, const place_t *place, __m128 v) {
+  _mm_store_ss(AT(0), v);
+  *(int *)AT(1) = _mm_extract_ps(v, 1);
+  *(int *)AT(2) = _mm_extract_ps(v, 2);
+  *(int *)AT(3) = _mm_extract_ps(v, 3);
+}
+
+INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
+  float *q = (float *)tables;
+  __m512 v = (__m512)entries;
+  store_four(q, place, _mm512_castps512_ps128(v));
+  store_four(q + 4 * TABLE, place + 4, _mm512_extractf32x4_ps(v, 1));
+  store_four(q + 8 * TABLE, place + 8, _mm512_extractf32x4_ps(v, 2));
+  store_four(q + 12 * TABLE, place + 12, _mm512_extractf32x4_ps(v, 3));
+}
+
+#undef AT
+
+#endif

@@ -1,0 +1,218 @@
+"""The CPU engine equals the plain Python reference in every bit, whatever the learner, the chunks and the data."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from swiftrl_core import toolchain
+from swiftrl_core.backends import Problem, open_backend
+from swiftrl_core.chunks import Chunks
+from swiftrl_core.cpu import backend as cpu
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.layout import struct
+from swiftrl_core.learner import Learner
+
+VARIANTS = [
+    (algorithm, sampling, number_format)
+    for algorithm in ("q_learning", "sarsa")
+    for sampling in ("SEQ", "STR", "RAN")
+    for number_format in ("FP32", "INT32", "INT32_POW2")
+]
+SHAPES = [(16, 4), (7, 6), (3, 1), (5, 11)]
+"""States and actions; rows padded from 4, 6, 1 and 11 entries to 4, 8, 4 and 16."""
+
+
+def records_of(learner, shape, rows, rng, low=-1.0, high=1.0):
+    """Random transitions, a tenth of them terminal."""
+    states, actions = shape
+    records = np.empty(rows, struct("transition", learner.dtype))
+    pair = rng.integers(0, states * actions, rows, dtype=np.uint32)
+    next_state = rng.integers(0, states, rows, dtype=np.uint32)
+    terminated = (rng.random(rows) < 0.1).astype(np.uint32)
+    records["step"] = pair | next_state << np.uint32(16) | terminated << np.uint32(31)
+    records["reward"] = learner.to_raw(rng.uniform(low, high, rows))
+    return records
+
+
+def chunks_of(records, lengths):
+    return Chunks(
+        records, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), np.arange(len(lengths))
+    )
+
+
+def run(problem, chunks, table, rounds, **options):
+    """Return the tables and executed updates of each round on the backend."""
+    machine = open_backend("cpu", problem, chunks.cores, **options)
+    try:
+        machine.load(chunks)
+        done = [machine.run_round(table, episodes) for episodes in rounds[:1]]
+        first = done[0].tables.copy()
+        rest = [machine.run_round(table, episodes) for episodes in rounds[1:]]
+        return [first, *(r.tables.copy() for r in rest)], [r.executed_updates for r in (*done, *rest)]
+    finally:
+        machine.close()
+
+
+def expected(problem, chunks, table, rounds):
+    args = problem.arguments(chunks)
+    tables, executed = [], []
+    for episodes in rounds:
+        trained = [
+            reference.train_core(
+                problem.learner, problem.n_actions, args[core], table, chunks.chunk(core), episodes
+            )
+            for core in range(chunks.cores)
+        ]
+        tables.append(np.stack([t[0] for t in trained]))
+        args["random_state"] = [t[1] for t in trained]
+        executed.append(int(np.dot([t[2] for t in trained], chunks.lengths)))
+    return tables, executed
+
+
+def assert_same_bits(got, wanted):
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a.view(np.uint32), b.view(np.uint32))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@settings(max_examples=12, deadline=None)
+@given(
+    shape=st.sampled_from(SHAPES),
+    lengths=st.lists(st.integers(1, 14), min_size=1, max_size=40),
+    rounds=st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    alpha=st.sampled_from([0.1, 0.25, 0.0625, 0.9, 1.0, 0.0123]),
+    gamma=st.sampled_from([0.95, 0.5, 0.0, 0.8]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@example(shape=(16, 4), lengths=[9] * 7 + [8] * 60, rounds=[3, 2], alpha=0.1, gamma=0.95, seed=1)
+def test_engine_equals_reference(variant, shape, lengths, rounds, alpha, gamma, seed):
+    rng = np.random.default_rng(seed)
+    learner = Learner(*variant, alpha=alpha, gamma=gamma, epsilon=0.3, reward_range=(-1.0, 1.0))
+    chunks = chunks_of(records_of(learner, shape, sum(lengths), rng), lengths)
+    problem = Problem(learner, *shape, seed=seed)
+    table = learner.to_raw(rng.uniform(-1, 1, problem.entries))
+    got, _ = run(problem, chunks, table, rounds, threads=2)
+    wanted, _ = expected(problem, chunks, table, rounds)
+    assert_same_bits(got, wanted)
+
+
+@pytest.mark.parametrize("sampling", ["SEQ", "STR"])
+@pytest.mark.parametrize("number_format", ["FP32", "INT32", "INT32_POW2"])
+@pytest.mark.parametrize("cores", [2, 37])
+def test_early_exit_leaves_out_only_what_changes_nothing(sampling, number_format, cores):
+    rng = np.random.default_rng(cores)
+    learner = Learner("q_learning", sampling, number_format, alpha=0.5, gamma=0.5, reward_range=(-1.0, 1.0))
+    lengths = rng.integers(1, 6, cores)
+    chunks = chunks_of(records_of(learner, (16, 4), lengths.sum(), rng), lengths)
+    problem = Problem(learner, 16, 4)
+    table = learner.to_raw(np.zeros(64))
+    got, executed = run(problem, chunks, table, [150, 1], early_exit=True)
+    plain, nominal = run(problem, chunks, table, [150, 1])
+    assert_same_bits(got, plain)
+    wanted, counted = expected(problem, chunks, table, [150, 1])
+    assert_same_bits(got, wanted)
+    assert executed == counted
+    assert nominal == [150 * lengths.sum(), lengths.sum()]
+    assert executed[0] < nominal[0] / 2
+
+
+@pytest.mark.parametrize(("algorithm", "sampling"), [("sarsa", "SEQ"), ("q_learning", "RAN")])
+def test_early_exit_is_refused_where_episodes_differ(algorithm, sampling):
+    problem = Problem(Learner(algorithm, sampling), 16, 4)
+    with pytest.raises(SwiftRLError, match="early_exit does not apply"):
+        open_backend("cpu", problem, 8, early_exit=True)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True])
+def test_threads_are_a_whole_number(threads):
+    with pytest.raises(SwiftRLError, match="threads is"):
+        open_backend("cpu", Problem(Learner(), 16, 4), 8, threads=threads)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_lanes_equal_one_core_after_another(variant):
+    """Long enough for values to settle; 100 cores of uneven length, against scalar.c."""
+    rng = np.random.default_rng(5)
+    learner = Learner(*variant, reward_range=(-10.0, 20.0))
+    lengths = rng.integers(1, 400, 100)
+    records = records_of(learner, (50, 6), lengths.sum(), rng, -10, 20)
+    chunks, problem = chunks_of(records, lengths), Problem(learner, 50, 6, seed=3)
+    table = np.zeros(300, learner.dtype)
+    (got,), _ = run(problem, chunks, table, [30])
+    engine, args = cpu.compile_engine(problem), problem.arguments(chunks)
+    args["episodes"] = 30
+    wanted, passes = np.empty_like(got), np.zeros(100, np.int64)
+    arrays = (table, wanted, records, chunks.starts, args, passes)
+    engine.train_cores(*(array.ctypes.data for array in arrays), 0, 100)
+    assert_same_bits([got], [wanted])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", ["-mno-avx512f", "-DPLAIN_C"])
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_other_vector_widths_give_the_same_bits(variant, flag, monkeypatch):
+    compile_engine = cpu.compile_engine
+    rng = np.random.default_rng(6)
+    learner = Learner(*variant, reward_range=(-1.0, 1.0))
+    lengths = rng.integers(1, 60, 61)
+    chunks = chunks_of(records_of(learner, (16, 4), lengths.sum(), rng), lengths)
+    problem = Problem(learner, 16, 4, seed=3)
+    table = np.zeros(64, learner.dtype)
+    native = run(problem, chunks, table, [20, 3])[0]
+    monkeypatch.setattr(cpu, "compile_engine", lambda p, e: compile_engine(p, e, [flag]))
+    assert_same_bits(run(problem, chunks, table, [20, 3])[0], native)
+
+
+def test_a_table_as_large_as_a_record_can_address():
+    """65,536 pairs: places of 32 bits."""
+    rng = np.random.default_rng(7)
+    learner, shape = Learner(reward_range=(-1.0, 1.0)), (32_768, 2)
+    lengths = [40] * 9
+    chunks, problem = chunks_of(records_of(learner, shape, 360, rng), lengths), Problem(learner, *shape)
+    table = rng.uniform(-1, 1, 65_536).astype(np.float32)
+    assert_same_bits(run(problem, chunks, table, [2])[0], expected(problem, chunks, table, [2])[0])
+
+
+@pytest.fixture(scope="module")
+def divide(tmp_path_factory):
+    """multiply_divide of lanes_fixed_point.h over an array: divide(x, p, q)."""
+    source = tmp_path_factory.mktemp("probe") / "divide.c"
+    source.write_text(
+        "#include <stdint.h>\n#define N_STATES 16\n#define N_ACTIONS 4\ntypedef int32_t value_t;\n"
+        '#include "lanes_fixed_point.h"\n#include <string.h>\n'
+        "void divide(int32_t *x, int64_t n, int32_t p, int32_t q) {\n  as_multiplier(&p, &q);\n"
+        "  for (int64_t i = 0; i < n; i += LANES) {\n    mask_t v;\n    memcpy(&v, x + i, sizeof(v));\n"
+        "    v = multiply_divide(v, p, q);\n    memcpy(x + i, &v, sizeof(v));\n  }\n}\n"
+    )
+    headers = [cpu.FOLDER / "lanes.h", cpu.FOLDER / "lanes_fixed_point.h"]
+    folders = [cpu.FOLDER, cpu.KERNEL_DIRECTORY]
+    library = toolchain.compile_shared_library([source], headers=headers, include_directories=folders)
+    function = ctypes.CDLL(str(library)).divide
+    function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32]
+
+    def over(x, p, q):
+        padded = np.zeros(len(x) + 16, np.int32)
+        padded[: len(x)] = x
+        function(padded.ctypes.data, len(x), p, q)
+        return padded[: len(x)]
+
+    return over
+
+
+def test_division_by_multiplication_is_exact_where_the_quotient_steps(divide):
+    """For each p / q: around 500 steps of the quotient, at zero and at both ends of the admitted range."""
+    rng = np.random.default_rng(8)
+    fractions = [(1, 1), (1, 10), (19, 20), (9999, 10_000), (1, 10_000), (0, 1), (1, 2), (5000, 9999), (7, 8)]
+    fractions += [(int(rng.integers(1, q + 1)), q) for q in rng.integers(2, 10_001, 400).tolist()]
+    for p, q in fractions:
+        largest = (2**31 - 1 - q // 2) // max(p, 1)
+        steps = rng.integers(0, largest * p // q + 1, 500)
+        edges = (2 * steps + 1) * q // (2 * max(p, 1))
+        x = np.concatenate([edges - 1, edges, edges + 1, np.arange(12), largest - np.arange(12)])
+        x = np.unique(np.clip(np.concatenate([x, -x]), -largest, largest))
+        magnitude = (2 * p * np.abs(x) + q) // (2 * q)
+        np.testing.assert_array_equal(divide(x, p, q), np.sign(x) * magnitude, err_msg=f"{p}/{q}")
