@@ -233,12 +233,8 @@ class Dask:
         return {device: 1} if device in self._declared else None
 
     def _connect(self, opened: contextlib.ExitStack) -> Any:
-        try:
-            import distributed
-        except ImportError as error:
-            raise SwiftRLError(
-                f"the dask engine needs the package distributed ({error}): pip install 'swiftrl[cluster]'"
-            ) from error
+        import distributed
+
         address = self._address
         if address is None:
             address = opened.enter_context(
@@ -409,6 +405,12 @@ def _shares(workers: int) -> list[list[int]]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the client's tracebacks about lost connections off the terminal; the sweep says it in a sentence."""
+    try:
+        import distributed  # noqa: F401, sets the level of its loggers
+    except ImportError as error:
+        raise SwiftRLError(
+            f"the dask engine needs the package distributed ({error}): pip install 'swiftrl[cluster]'"
+        ) from error
     logger = logging.getLogger("distributed.client")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-from swiftrl_core import figures
 from swiftrl_core.cells import Cell, check_value
 from swiftrl_core.errors import SwiftRLError
 
@@ -122,6 +121,8 @@ def draw(experiment: str | Experiment, table: pd.DataFrame, directory: Path) -> 
     SwiftRLError
         If the folder cannot be written.
     """
+    from swiftrl_core import figures  # half a second to import: a sweep need not wait for it
+
     written = []
     for name in find(experiment).figures:
         figure = getattr(figures, f"fig_{name}")(table)

@@ -29,6 +29,8 @@ INTERRUPT_SECONDS = 4
 """How long after Ctrl-C a sweep may take to put things away."""
 COLLECT_SECONDS = 3e-7
 """A transition's share of making a data set, for estimates; `datasets.collect` was timed."""
+PROBE_SECONDS = 0.05
+"""How long a small cell must train for its time to say something about a large one."""
 LOG = "sweep.log"
 RESULTS = Path("results")
 
@@ -342,19 +344,21 @@ def _missing_backends(cells: Iterable[Cell]) -> dict[str, str]:
 
 
 def _probe(cell: Cell) -> tuple[float, float]:
-    """Return seconds that a cell of this kind takes besides its updates, and seconds an update."""
-    rows = max(8 * cell.cores, 4_000)
-    small = replace(
-        cell,
-        transitions=min(rows, cell.transitions or rows),
-        episodes=min(8, cell.episodes),
-        tau=min(4, cell.tau),
-    )
-    run_cell(small)  # compiles, and fills caches
-    start = time.perf_counter()
-    row = run_cell(small)
-    whole = time.perf_counter() - start
-    return max(whole - row["wall_seconds"], 0.0), row["wall_seconds"] / row["nominal_updates"]
+    """Return seconds that a cell of this kind takes besides its updates, and seconds an update.
+
+    The cell is made small, and then gets more episodes until the clock can tell.
+    """
+    rows = min(max(8 * cell.cores, 4_000), cell.transitions or 4_000)
+    episodes = min(4, cell.episodes)
+    run_cell(replace(cell, transitions=rows, episodes=episodes, tau=episodes))  # compiles, and fills caches
+    while True:
+        small = replace(cell, transitions=rows, episodes=episodes, tau=min(cell.tau, episodes))
+        start = time.perf_counter()
+        row = run_cell(small)
+        whole = time.perf_counter() - start
+        if episodes == cell.episodes or row["wall_seconds"] >= PROBE_SECONDS:
+            return whole - row["wall_seconds"], row["wall_seconds"] / row["nominal_updates"]
+        episodes = min(4 * episodes, cell.episodes)
 
 
 def _log(store: Store, line: str) -> None:

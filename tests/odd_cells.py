@@ -1,0 +1,34 @@
+"""Cells that misbehave, for the tests of engines; in a module of their own so that worker processes can import them."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+class OddCell:
+    """Looks enough like a cell for an engine; what it does, it does in the process that runs it."""
+
+    hardware = False
+
+    def __init__(
+        self,
+        config_hash: str,
+        *,
+        dies: int = 0,
+        seconds: float = 0.0,
+        marks: str = "",
+        device: str | None = None,
+    ) -> None:
+        self.config_hash, self.dies, self.seconds, self.marks = config_hash, dies, seconds, marks
+        self.device = device
+
+    @property
+    def environment(self) -> str:
+        """The first thing that `run_cell` asks for."""
+        mark = Path(self.marks) / f"{self.config_hash}.{time.monotonic_ns()}"
+        mark.write_text(str(os.getpid()))
+        if self.dies > 0 and len(list(mark.parent.glob(f"{self.config_hash}.*"))) <= self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.seconds)
+        raise ValueError("odd")

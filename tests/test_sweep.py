@@ -1,0 +1,365 @@
+"""Sweeps with real processes: kills, Ctrl-C, full disks, two at once. What is finished stays; what is not is redone."""
+
+import itertools
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from odd_cells import OddCell
+
+from swiftrl_core import datasets, engines, experiments, results, sweep
+from swiftrl_core.cells import Cell
+from swiftrl_core.cli import main
+from swiftrl_core.engines import Processes, Serial
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.store import Store
+
+SETTINGS = {
+    "transitions": 1_000,
+    "cores": 4,
+    "episodes": 10,
+    "tau": 5,
+    "backend": "cpu",
+    "monte_carlo_episodes": 20,
+}
+SWIFTRL = [sys.executable, "-m", "swiftrl_core.cli"]
+
+
+def cells(count: int, **settings) -> list[Cell]:
+    return experiments.combine(SETTINGS | settings | {"seed": list(range(count))})
+
+
+def specification(folder: Path, count: int, **settings) -> Path:
+    path = folder / "lake.yaml"
+    path.write_text(yaml.safe_dump({"base": SETTINGS | settings, "grid": {"seed": list(range(count))}}))
+    return path
+
+
+def command(path: Path, *more: str, out: Path | None = None) -> list[str]:
+    return [*SWIFTRL, "sweep", str(path), "--out", str(out or path.parent / "out"), *more]
+
+
+def finished(out: Path) -> int:
+    folder = out / "cells"
+    return len([name for name in os.listdir(folder) if not name.startswith(".")]) if folder.is_dir() else 0
+
+
+def wait_for(condition, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task")
+    return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def comparable(table: pd.DataFrame) -> pd.DataFrame:
+    measured = table["evidence"] == "measured"
+    return table.drop(columns=list(results.VARIES)).assign(
+        **{part: table[part].where(~measured) for part in results.PARTS}
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> pd.DataFrame:
+    """The table of 60 cells, run one after the other."""
+    store = Store(tmp_path_factory.mktemp("undisturbed"))
+    summary = sweep.run(sweep.make_plan(cells(60), store), store, Serial(), [])
+    assert (summary.total, summary.done, summary.failed) == (60, 60, 0)
+    return comparable(results.read_table(summary.table))
+
+
+def require_same_table(out: Path, undisturbed: pd.DataFrame, count: int = 60) -> None:
+    pd.testing.assert_frame_equal(comparable(results.read_table(out / "table.parquet")), undisturbed[:count])
+
+
+def test_processes_end_with_the_same_table(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    summary = sweep.run(sweep.make_plan(cells(60), store), store, Processes(2), [])
+    require_same_table(tmp_path, undisturbed)
+    assert set(results.read_table(summary.table)["workers"]) == {2}
+
+
+def test_what_is_done_is_not_run_again(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    sweep.run(sweep.make_plan(cells(10), store), store, Serial(), [])
+    before = {path: path.stat() for path in (tmp_path / "cells").iterdir()}
+    plan = sweep.make_plan(cells(20), store)
+    assert (len(plan.done), len(plan.pending)) == (10, 10)
+    sweep.run(plan, store, Serial(), [])
+    assert all(path.stat() == status for path, status in before.items())
+    require_same_table(tmp_path, undisturbed, 20)
+    assert sweep.make_plan(cells(20), store).pending == []
+
+
+def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_path, capsys):
+    data = tmp_path / "lake.parquet"
+    datasets.save(datasets.collect("frozenlake", 1_000, 0), data)
+    whole = data.read_bytes()
+    spec = tmp_path / "spec.yaml"
+    own = SETTINGS | {"transitions": None, "data": "lake.parquet"}
+    spec.write_text(yaml.safe_dump({"cells": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
+    arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
+    store = Store(tmp_path / "out")
+    plan = sweep.make_plan(experiments.unique([Cell(**SETTINGS), Cell(**own | {"data": str(data)})]), store)
+    datasets.save(datasets.collect("frozenlake", 1_000, 9), data)
+    summary = sweep.run(plan, store, Serial(), [])
+    assert (summary.done, summary.failed, summary.table) == (1, 1, None)
+    (record,) = store.failures().values()
+    assert "is not the file it was" in record["error"]
+    assert "Traceback" in record["details"]
+    data.write_bytes(whole)
+    assert main(arguments) == 1
+    told = capsys.readouterr()
+    assert "1 failed before (--retry-failed runs them again), 1 to run" in told.out
+    assert "1 of 3 cells failed, the first with: " in told.err
+    assert main([*arguments, "--retry-failed"]) == 0
+    assert store.failures() == {}
+    assert len(results.read_table(tmp_path / "out" / "table.parquet")) == 3
+
+
+def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
+    path = specification(tmp_path, 5)
+    assert main([*command(path)[3:], "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{tmp_path / 'out'}: 5 cells: 0 done, 5 to run"
+    assert lines[1].startswith("about ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_estimate_is_of_the_right_size(tmp_path):
+    store = Store(tmp_path)
+    plan = sweep.make_plan(cells(4, transitions=20_000, episodes=200, tau=100), store)
+    guess = sweep.estimate(plan)
+    start = time.perf_counter()
+    sweep.run(plan, store, Serial(), [])
+    took = time.perf_counter() - start
+    assert took / 6 < guess < took * 6
+
+
+# --- workers that die -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return lambda name, **how: OddCell(name, marks=str(tmp_path), **how)
+
+
+def test_a_cell_whose_process_dies_is_tried_again_and_then_fails(odd, tmp_path):
+    asked = [odd("once", dies=1), odd("always", dies=99), odd("never"), *cells(3)]
+    with Processes(2) as engine:
+        outcomes = {outcome.cell.config_hash: outcome for outcome in engine.run(asked)}
+    assert len(outcomes) == 6
+    assert outcomes["always"].error == "its process died 2 times, at last by signal 9"
+    assert outcomes["once"].error == outcomes["never"].error == "ValueError: odd"
+    assert [len(list(tmp_path.glob(f"{name}.*"))) for name in ("once", "always", "never")] == [2, 2, 1]
+    assert all(outcomes[cell.config_hash].row for cell in asked[3:])
+
+
+def test_cells_of_one_device_run_one_at_a_time(odd, tmp_path):
+    """A GPU cell waits for the other; cells of the processor go on meanwhile."""
+    asked = [*(odd(f"gpu{number}", seconds=0.3, device="gpu") for number in range(3)), odd("cpu")]
+    with Processes(3) as engine:
+        order = [outcome.cell.config_hash for outcome in engine.run(asked)]
+    assert order[0] == "cpu"
+    starts = sorted(int(path.suffix[1:]) for path in tmp_path.glob("gpu*"))
+    assert min(later - sooner for sooner, later in itertools.pairwise(starts)) >= 0.3e9
+
+
+def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
+    driver = subprocess.Popen(command(specification(tmp_path, 60), "--engine", "processes", "--workers", "2"))
+    out = tmp_path / "out"
+    for mark in (5, 30):
+        wait_for(lambda mark=mark: finished(out) >= mark)
+        os.kill(children(driver.pid)[0], signal.SIGKILL)
+    assert driver.wait(60) == 0
+    require_same_table(out, undisturbed)
+
+
+@pytest.mark.parametrize("engine", [("serial",), ("processes", "--workers", "2")])
+def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undisturbed, engine):
+    arguments = command(specification(tmp_path, 60), "--engine", *engine)
+    out = tmp_path / "out"
+    for mark in (3, 20):
+        driver = subprocess.Popen(arguments)
+        wait_for(lambda mark=mark: finished(out) >= mark)
+        workers = children(driver.pid)
+        driver.kill()
+        driver.wait()
+        before = {path: path.read_bytes() for path in (out / "cells").iterdir() if path.suffix == ".json"}
+        wait_for(lambda workers=workers: not any(map(is_alive, workers)), 5)
+        assert not (out / "table.parquet").exists()
+    assert subprocess.run(arguments).returncode == 0
+    assert all(path.read_bytes() == content for path, content in before.items())
+    require_same_table(out, undisturbed)
+
+
+@pytest.mark.parametrize("engine", [("serial",), ("processes", "--workers", "2")])
+def test_ctrl_c_ends_soon_says_what_is_done_and_can_go_on(tmp_path, undisturbed, engine):
+    arguments = command(specification(tmp_path, 60), "--engine", *engine)
+    driver = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: finished(tmp_path / "out") >= 10)
+    start = time.monotonic()
+    driver.send_signal(signal.SIGINT)
+    told = driver.communicate(timeout=30)[1]
+    assert time.monotonic() - start < 5
+    assert driver.returncode == 130
+    done = finished(tmp_path / "out")
+    assert f"swiftrl: interrupted: {done} of 60 cells are done and kept in {tmp_path / 'out'}" in told
+    assert "run the same command again" in told
+    assert "Traceback" not in told
+    assert subprocess.run(arguments).returncode == 0
+    require_same_table(tmp_path / "out", undisturbed)
+
+
+def test_ctrl_c_ends_soon_even_while_compiled_code_runs(tmp_path):
+    """One round of minutes: the thread pool would wait for it to end."""
+    settings = {
+        "transitions": 100_000,
+        "episodes": 2_000_000,
+        "tau": 2_000_000,
+        "cores": 1,
+        "algorithm": "sarsa",
+    }
+    driver = subprocess.Popen(
+        command(specification(tmp_path, 1, **settings)), stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: (tmp_path / "out" / "sweep.log").exists())
+    time.sleep(1)
+    start = time.monotonic()
+    driver.send_signal(signal.SIGINT)
+    told = driver.communicate(timeout=30)[1]
+    assert time.monotonic() - start < 5
+    assert driver.returncode == 130
+    assert "swiftrl: interrupted: 0 of 1 cells are done" in told
+
+
+# --- folders ----------------------------------------------------------------------------------------------
+
+
+def test_two_sweeps_on_one_folder_share_the_work_and_agree(tmp_path, undisturbed):
+    arguments = command(specification(tmp_path, 60))
+    both = [subprocess.Popen(arguments) for _ in range(2)]
+    assert [driver.wait(60) for driver in both] == [0, 0]
+    require_same_table(tmp_path / "out", undisturbed)
+    log = (tmp_path / "out" / "sweep.log").read_text()
+    assert "another sweep is at work in this folder: this one starts from the end" in log
+    assert 60 <= log.count(" s frozenlake") <= 75  # cells run, by both together
+
+
+def test_a_full_disk_ends_the_sweep_in_one_sentence(tmp_path, undisturbed):
+    arguments = command(specification(tmp_path, 60))
+
+    def no_large_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))  # the log reaches it after some rows
+
+    done = subprocess.run(arguments, preexec_fn=no_large_files, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("swiftrl: cannot write ")
+    assert "finished cells are kept" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert 0 < finished(tmp_path / "out") < 60
+    assert subprocess.run(arguments).returncode == 0
+    require_same_table(tmp_path / "out", undisturbed)
+
+
+def test_a_read_only_folder_ends_the_sweep_before_it_starts(tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    arguments = command(specification(tmp_path, 2), out=locked)
+    if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
+        arguments = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *arguments]
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"swiftrl: cannot write {locked}")
+    assert not list(locked.iterdir())
+
+
+# --- progress, engines, experiments -----------------------------------------------------------------------
+
+
+def test_progress_is_one_line_on_a_terminal_and_silent_elsewhere(tmp_path):
+    arguments = command(specification(tmp_path, 20))
+    ours, theirs = pty.openpty()
+    driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while chunk := read(ours):
+        shown += chunk
+    assert driver.wait() == 0
+    lines = shown.decode().replace("\r\n", "\n").split("\n")
+    assert lines[1:] == [""]
+    assert lines[0].split("\r")[-1].startswith("20/20 done, ")
+    assert "cells/s" in lines[0]
+    again = subprocess.run(command(specification(tmp_path, 21)), capture_output=True, text=True)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert len((tmp_path / "out" / "sweep.log").read_text().splitlines()) == 21 + 4
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other side is closed
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needle"),
+    [
+        (["--engine", "serial", "--workers", "2"], "--workers 2 does not apply to --engine serial"),
+        (["--engine", "processes", "--scheduler", "tcp://x:1"], "--scheduler does not apply"),
+        (["--engine", "processes", "--workers", "0"], "--workers is 0"),
+        (["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "--workers does not apply"),
+    ],
+)
+def test_engine_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments, needle):
+    assert main([*command(specification(tmp_path, 1))[3:], *arguments]) == 1
+    assert needle in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, engine):
+    store = Store(tmp_path / "out")
+    plan = sweep.make_plan(cells(2) + cells(2, backend="pim", hardware=True), store)
+    with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
+        sweep.run(plan, store, engines.make(engine), [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_experiment_gives_its_table_and_runs_once(tmp_path):
+    table = sweep.run_experiment("06_synchronisation", "smoke", tmp_path)
+    expected = experiments.expand("06_synchronisation", "smoke")
+    assert table["config_hash"].tolist() == [cell.config_hash for cell in expected]
+    assert table["exact_return"].notna().all()
+    again = sweep.run_experiment("06", "smoke", tmp_path)
+    pd.testing.assert_frame_equal(again, table)
+
+
+def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
+    assert main(["experiment", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(entry.question in listed for entry in experiments.EXPERIMENTS.values())
+    out = str(tmp_path / "out")
+    assert main(["experiment", "run", "02", "--profile", "smoke", "--out", out]) == 0
+    assert f"{len(experiments.expand('02', 'smoke'))} rows" in capsys.readouterr().out
+    assert main(["experiment", "run", "99", "--out", out]) == 1
+    assert "choose one of" in capsys.readouterr().err
