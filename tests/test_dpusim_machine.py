@@ -194,7 +194,9 @@ def test_printf_is_formatted_from_the_dpus_memory(build):
         r"""
         int main(void) {
           printf("%d %u %5d|%-5d|%05d %x %X %c %s %%\n", -3, 4000000000u, 42, 42, 42, 255, 255, 'z', "text");
-          printf("%lld %llu %llx %.2f %e\n", -5LL, 1ULL << 40, 1ULL << 40, 3.14159, 0.5);
+          printf("%lld %lu %llx %.2f %e\n", -5LL, 1ULL << 40, 1ULL << 40, 3.14159f, 0.5);
+          printf("%ld %u %hhd|%*d|%p\n", -7L, (uint8_t)200, (int8_t)-1, 4, 5, (void *)0x40);
+          printf("%g\n", 1.0);
           puts("end");
           putchar('!');
           return 0;
@@ -205,6 +207,8 @@ def test_printf_is_formatted_from_the_dpus_memory(build):
     lines = [
         "-3 4000000000    42|42   |00042 ff FF z text %",
         "-5 1099511627776 10000000000 3.14 5.000000e-01",
+        "-7 200 -1|   5|0x00000040",
+        "(no conversion %g on a DPU)",
         "end",
         "!",
     ]

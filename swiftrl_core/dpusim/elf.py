@@ -63,7 +63,7 @@ class Program:
     @property
     def prints(self) -> bool:
         """Whether printf is linked in; without it there is no log to read."""
-        return "printf" in self.functions
+        return "__dpusim_print" in self.functions
 
     def function_at(self, address: int) -> str:
         """Return the name of the function that holds an IRAM address, or the address in hexadecimal."""

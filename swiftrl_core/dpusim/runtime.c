@@ -8,7 +8,6 @@
 #include <mutex.h>
 #include <perfcounter.h>
 #include <seqread.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -178,21 +177,23 @@ __mram_ptr __attribute__((aligned(8), section(".bss.__dpu_print_buffer"))) uint8
 
 struct log_request {
   const char *format;
-  va_list arguments;
+  const uint64_t *arguments;
   __mram_ptr uint8_t *buffer;
 };
 
-int printf(const char *format, ...) {
-  struct log_request request = {.format = format, .buffer = __dpusim_print_buffer};
-  va_start(request.arguments, format);
+int __dpusim_print(const char *format, const uint64_t *arguments) {
+  struct log_request request = {format, arguments, __dpusim_print_buffer};
   int written;
   __dpusim_system(written, DPUSIM_LOG, &request);
-  va_end(request.arguments);
   return written;
 }
 
 int puts(const char *text) { return printf("%s\n", text); }
-int putchar(int character) { return printf("%c", character), character; }
+
+int putchar(int character) {
+  printf("%c", character);
+  return character;
+}
 
 void __assert_failed(const char *text, const char *file, int line) {
   printf("%s:%d: assertion failed: %s\n", file, line, text);
