@@ -1,4 +1,5 @@
-/* The exact run: one instruction a cycle, taken from the tasklets in turn, each at most every 11 cycles. Part of machine.c. */
+/* The exact run: one instruction a cycle, taken from the tasklets in turn, each at most every 11 cycles.
+ * Part of machine.c. */
 #ifndef DPUSIM_EXACT_H
 #define DPUSIM_EXACT_H
 
@@ -12,6 +13,7 @@ struct lane {
   int32_t step;
   int32_t place;  /* at the barrier: arrived as number .. */
   int32_t issued; /* instructions issued with the barrier's lock */
+  uint32_t at;    /* op at which the last step began; what is issued counts for it */
 };
 
 struct pipeline {
@@ -108,8 +110,10 @@ static void code_step(struct pipeline *p, struct lane *lane) {
     return;
   }
   int64_t before = t->instructions;
+  lane->at = t->pc;
   run_one(p->run, t, 0);
   if (t->state == WAIT_BARRIER) {
+    lane->at = t->pc - 1;
     lane->step = ENTERING, lane->pending = BARRIER_ENTER - 2;
     p->run->stats->barrier_instructions++;
   } else if (t->instructions > before) {
@@ -146,7 +150,8 @@ static void wake_lanes(struct pipeline *p) {
   }
 }
 
-static void run_exact(struct run *run, int64_t budget) {
+/* Inlined twice, so that the run which counts nothing does not ask. */
+static inline __attribute__((always_inline)) void exact_loop(struct run *run, int64_t budget, int64_t *counts) {
   struct machine *machine = run->machine;
   struct pipeline p = {.run = run, .count = (int32_t)machine->program->nr_tasklets};
   for (int32_t i = 0; i < p.count; i++) p.lanes[i].t = &machine->tasklets[i];
@@ -168,6 +173,7 @@ static void run_exact(struct run *run, int64_t budget) {
     else
       barrier_step(&p, lane);
     lane->t->instructions++, run->issued++, run->now++;
+    if (counts) counts[lane->at]++;
     if (run->woken) wake_lanes(&p);
     if (run->issued > budget) fault_of_waiting(machine, FAULT_BUDGET);
   }
@@ -176,5 +182,10 @@ static void run_exact(struct run *run, int64_t budget) {
     if (p.lanes[i].ready > end) end = p.lanes[i].ready;
   run->stats->cycles = end;
 }
+
+static void run_exact(struct run *run, int64_t budget) { exact_loop(run, budget, NULL); }
+
+/* Also adds up what each op of the program issued. */
+static void run_counted(struct run *run, int64_t budget, int64_t *counts) { exact_loop(run, budget, counts); }
 
 #endif

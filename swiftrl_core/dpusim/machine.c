@@ -420,11 +420,13 @@ static void collect(const struct machine *machine, struct run_stats *stats) {
   }
 }
 
-static void run_machine(struct machine *machine, bool exact, int64_t budget, struct run_stats *stats) {
+static void run_machine(struct machine *machine, bool exact, int64_t budget, struct run_stats *stats, int64_t *counts) {
   struct run run = {.machine = machine, .stats = stats};
   memset(stats, 0, sizeof *stats);
   if (machine->fault.code) return; /* a DPU in fault stays so */
-  if (exact && machine->program->nr_tasklets > 1)
+  if (counts)
+    run_counted(&run, budget, counts);
+  else if (exact && machine->program->nr_tasklets > 1)
     run_exact(&run, budget);
   else
     run_fast(&run, budget);
@@ -436,5 +438,12 @@ static void run_machine(struct machine *machine, bool exact, int64_t budget, str
 /* Run machines one after the other, each until all its tasklets have ended or one has faulted. */
 EXPORT void dpu_run(struct machine *const *machines, int64_t count, bool exact, int64_t budget,
                     struct run_stats *stats) {
-  for (int64_t i = 0; i < count; i++) run_machine(machines[i], exact, budget, &stats[i]);
+  for (int64_t i = 0; i < count; i++) run_machine(machines[i], exact, budget, &stats[i], NULL);
+}
+
+/* Run one machine exactly and count for each op of the program what was issued in steps that began there. A step is one
+ * op and those before it that cost nothing; waiting counts for the op that waits, a routine for its call. All counts
+ * together are the instructions of the run. */
+EXPORT void dpu_run_counted(struct machine *machine, int64_t budget, struct run_stats *stats, int64_t *counts) {
+  run_machine(machine, true, budget, stats, counts);
 }

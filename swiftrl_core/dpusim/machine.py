@@ -161,6 +161,8 @@ def library() -> ctypes.CDLL:
         copy.argtypes, copy.restype = [pointer, offset, pointer, size], ctypes.c_bool
     lib.dpu_run.argtypes = [pointer, ctypes.c_int64, ctypes.c_bool, ctypes.c_int64, pointer]
     lib.dpu_run.restype = None
+    lib.dpu_run_counted.argtypes = [pointer, ctypes.c_int64, pointer, pointer]
+    lib.dpu_run_counted.restype = None
     lib.dpu_closed_form.argtypes = [pointer, pointer, ctypes.c_int32]
     lib.dpu_closed_form.restype = ctypes.c_int64
     lib.dpu_routine.argtypes, lib.dpu_routine.restype = [ctypes.c_uint32, pointer], ctypes.c_uint32
@@ -369,6 +371,31 @@ def run_machines(
     return [
         _run_stats(row, machine.program.nr_tasklets) for row, machine in zip(stats, machines, strict=True)
     ]
+
+
+def run_counted(machine: Machine, instruction_budget: int = INSTRUCTION_BUDGET) -> tuple[RunStats, np.ndarray]:
+    """Run one booted DPU exactly, and count where its instructions go.
+
+    Parameters
+    ----------
+    machine : Machine
+        Look at its `fault` afterwards.
+    instruction_budget : int
+        As in `run_machines`.
+
+    Returns
+    -------
+    RunStats
+        As `run_machines` in mode "exact" returns it.
+    int64 array (instructions of the program,)
+        DPU instructions issued for each RISC-V instruction in IRAM; their sum is that of `instructions`. One that
+        costs nothing carries the cost of the next that does. A routine and its return count for the call, failed
+        tries and a barrier's instructions for whoever waits.
+    """
+    stats = np.zeros(1, _STATS_RECORD)
+    counts = np.zeros(len(machine.program.text) // 4 + 1, np.int64)
+    library().dpu_run_counted(machine._handle, instruction_budget, stats.ctypes.data, counts.ctypes.data)
+    return _run_stats(stats[0], machine.program.nr_tasklets), counts[:-1]
 
 
 def _run_stats(row: np.void, tasklets: int) -> RunStats:
