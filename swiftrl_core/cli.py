@@ -21,6 +21,7 @@ from swiftrl_core import (
     spec,
     sweep,
 )
+from swiftrl_core.dpusim import PROFILES
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.pim.binding import hardware_reason
@@ -29,6 +30,7 @@ from swiftrl_core.training import Schedule, train
 
 DEFAULT_EPISODES = 2000
 DEFAULT_TAU = 50
+PIM_OPTIONS = ("tasklets", "simulated_dpus", "hardware")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -95,7 +97,7 @@ def train_command(options: argparse.Namespace) -> None:
     )
     tau = min(DEFAULT_TAU, options.episodes) if options.tau is None else options.tau
     schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
-    given = {"tasklets": options.tasklets, "simulated_dpus": options.simulated_dpus}
+    given = {name: getattr(options, name) for name in PIM_OPTIONS}
     extra = {name: value for name, value in given.items() if value is not None}
     with tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar:
         result = train(
@@ -190,12 +192,12 @@ def _refuse_misfits(options: argparse.Namespace) -> None:
         raise SwiftRLError(
             f"--epsilon does not apply to {options.algorithm}: drop it, or use --algorithm sarsa"
         )
-    if options.tasklets is not None and options.backend != "pim":
-        raise SwiftRLError(
-            f"--tasklets does not apply to --backend {options.backend}: drop it, or use --backend pim"
-        )
-    if options.simulated_dpus is not None and options.backend != "pim":
-        raise SwiftRLError(f"--simulated-dpus does not apply to --backend {options.backend}: drop it")
+    for name in PIM_OPTIONS:
+        if getattr(options, name) is not None and options.backend != "pim":
+            option = "--" + name.replace("_", "-")
+            raise SwiftRLError(
+                f"{option} does not apply to --backend {options.backend}: drop it, or use --backend pim"
+            )
     if options.tau is not None and options.tau > options.episodes:
         raise SwiftRLError(
             f"--tau {options.tau} is more than --episodes {options.episodes}: a round has at most all episodes"
@@ -290,6 +292,7 @@ def _add_train(commands) -> None:
         metavar="K",
         help="simulate K of the DPUs and train all on the CPU, checked against them (default: simulate all)",
     )
+    sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(PROFILES)}")
     sub.add_argument("--episodes", type=int, default=DEFAULT_EPISODES)
     sub.add_argument("--tau", type=int, help=f"episodes between synchronisations (default {DEFAULT_TAU})")
     sub.add_argument("--alpha", type=float, default=0.1)

@@ -18,7 +18,15 @@ def available() -> str | None:
     return None
 
 
-def open_backend(problem: Problem, cores: int, *, tasklets: int = 1) -> "PimBackend":
+def open_backend(
+    problem: Problem,
+    cores: int,
+    *,
+    tasklets: int = 1,
+    hardware: str | None = None,
+    threads: int | None = None,
+    mode: str = "fast",
+) -> "PimBackend":
     """Return a backend on `cores` DPUs.
 
     Parameters
@@ -28,6 +36,12 @@ def open_backend(problem: Problem, cores: int, *, tasklets: int = 1) -> "PimBack
         DPUs to allocate.
     tasklets : int
         Tasklets that learn on each DPU: 1, the paper's way.
+    hardware : str, optional
+        For the simulator: the profile of the server to simulate (`dpusim.PROFILES`).
+    threads : int, optional
+        For the simulator: host threads that run DPUs, by default one a core.
+    mode : {"fast", "exact"}
+        For the simulator: how tasklets share the pipeline (`dpusim.DpuSet`).
 
     Raises
     ------
@@ -39,7 +53,8 @@ def open_backend(problem: Problem, cores: int, *, tasklets: int = 1) -> "PimBack
             f"tasklets is {tasklets}: the learner kernel learns with 1 tasklet a DPU; use --tasklets 1"
         )
     binary = compile_learner(problem, for_hardware=hardware_reason() is None)
-    return PimBackend(problem, open_dpu_set(cores, binary))
+    dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
+    return PimBackend(problem, dpus)
 
 
 class PimBackend:
@@ -51,6 +66,12 @@ class PimBackend:
         self._problem = problem
         self._dpus = dpus
         self._table_bytes = 4 * problem.entries
+
+    @property
+    def instructions(self) -> int | None:
+        """DPU instructions of the last launch, all DPUs together; None on hardware, which counts nothing."""
+        runs = self._dpus.last_run
+        return None if runs is None else sum(int(run.instructions.sum()) for run in runs)
 
     @property
     def evidence(self) -> Evidence:
