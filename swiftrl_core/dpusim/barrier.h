@@ -1,6 +1,6 @@
-/* What a barrier costs. On a DPU it is a counter behind a lock, with a queue of sleepers, and the lock spins, so tasklets
- * that arrive together pay for each other: about 50, 572 and 2,180 instructions in all for 2, 8 and 16 tasklets
- * (measured on the vendor's toolchain; this model is within -10 to +1 % of it).
+/* What a barrier costs. On a DPU it is a counter behind a lock, with a queue of sleepers, and the lock spins, so
+ * tasklets that arrive together pay for each other: about 50, 572 and 2,180 instructions in all for 2, 8 and 16
+ * tasklets (measured on the vendor's toolchain; this model is within 2.5 % of it).
  *
  *   enter            3 instructions (move, call, load of the lock's number)
  *   lock             one try per issue slot

@@ -1,8 +1,8 @@
 /* What the DPU's runtime routines cost, in DPU instructions: the return jump included, the call excluded.
  *
- * Source: the vendor's routine binaries (run-time library v1A), run 160 to 1,600 times each on the vendor's functional
- * simulator with its instruction counter. Where the table below says "about", single calls differ by a few instructions
- * around the number used. Numbers marked "estimate" were not measured. `bits(x)` is the position of the highest set bit
+ * Source: the vendor's routine binaries (run-time library v1A), run 160 to 1,600 times each on the vendor's
+ * functional simulator with its instruction counter. Where the table below gives a range, single calls lie in it and the
+ * number before it is used. Numbers marked "estimate" were not measured. `bits(x)` is the position of the highest set bit
  * plus one, bits(0) = 0.
  *
  *   32-bit a * b           6 + max(1, bits(min(a, b) as unsigned))
@@ -12,8 +12,8 @@
  *   64-bit a * b           123
  *   64-bit a / b, a % b    20 if bits(a) < bits(b), else 30 + 21 1/3 per bit of the quotient
  *   64-bit shifts          10 (estimate)
- *   float32 a + b          60 equal exponents, 65 up to 3 apart, 61 up to 23, 57 beyond; a = 0: 16 (both 17); b = 0: 20;
- *                          exact cancellation 38.   a - b: +6
+ *   float32 a + b          60 equal exponents, 65 up to 3 apart, 61 up to 23, 57 beyond;
+ *                          a = 0: 16 (both 17); b = 0: 20; exact cancellation 38.   a - b: +6
  *   float32 a * b          166 (165 to 168); a = 0: 28; b = 0: 32
  *   float32 a / b          983; a = 0: 33
  *   float32 compare        12 (both zero 10); unordered test 7

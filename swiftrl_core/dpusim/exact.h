@@ -123,20 +123,22 @@ static void code_step(struct pipeline *p, struct lane *lane) {
   if (t->dma_pending) start_transfers(p, lane);
 }
 
-/* The next tasklet in turn that may issue now, or NULL; `soonest` tells when one may, INT64_MAX for never. */
-static struct lane *next_lane(struct pipeline *p, int32_t *turn, int64_t *soonest) {
-  *soonest = INT64_MAX;
-  for (int32_t k = 0; k < p->count; k++) {
-    int32_t at = *turn + k < p->count ? *turn + k : *turn + k - p->count;
+/* The next tasklet in turn that may issue now, else the one that may soonest, at which time goes on; NULL for none. */
+static struct lane *next_lane(struct pipeline *p, int32_t *turn) {
+  struct lane *soonest = NULL;
+  for (int32_t k = 0, at = *turn; k < p->count; k++, at = at + 1 < p->count ? at + 1 : 0) {
     struct lane *lane = &p->lanes[at];
     if (!lane_can_issue(lane)) continue;
-    if (lane->ready <= p->run->now) {
-      *turn = at + 1 < p->count ? at + 1 : 0;
-      return lane;
-    }
-    if (lane->ready < *soonest) *soonest = lane->ready;
+    if (!soonest || lane->ready < soonest->ready) soonest = lane;
+    if (lane->ready > p->run->now) continue;
+    soonest = lane;
+    break;
   }
-  return NULL;
+  if (!soonest) return NULL;
+  if (soonest->ready > p->run->now) p->run->now = soonest->ready;
+  int32_t next = (int32_t)(soonest - p->lanes) + 1;
+  *turn = next < p->count ? next : 0;
+  return soonest;
 }
 
 /* Tasklets that another one's step has woken may issue from the next interval on. */
@@ -157,12 +159,7 @@ static inline __attribute__((always_inline)) void exact_loop(struct run *run, in
   for (int32_t i = 0; i < p.count; i++) p.lanes[i].t = &machine->tasklets[i];
   int32_t turn = 0;
   while (!machine->fault.code) {
-    int64_t soonest;
-    struct lane *lane = next_lane(&p, &turn, &soonest);
-    if (!lane && soonest < INT64_MAX) {
-      run->now = soonest;
-      continue;
-    }
+    struct lane *lane = next_lane(&p, &turn);
     if (!lane) {
       if (!all_done(machine)) fault_of_waiting(machine, FAULT_DEADLOCK);
       break;

@@ -13,10 +13,10 @@ static void phase_begin(struct run *run) {
   phase->locked = false;
 }
 
-/* Failed tries at contended locks. Each time a tasklet comes to a lock, every other that uses it may be served first; what
- * that takes beyond the tasklet's own work in between it spends trying, an instruction a slot. The lock passes on
- * within a slot, but for once in a round. So n tasklets that do little else than update under one lock issue n times the
- * instructions of the locked section. Within 2 % of the exact run on such a kernel. */
+/* Failed tries at contended locks. Each time a tasklet comes to a lock, every other that uses it may be served first;
+ * what that takes beyond the tasklet's own work in between it spends trying, an instruction a slot. The lock passes
+ * on within a slot, but for once in a round. So n tasklets that do little else than update under one lock issue n
+ * times the instructions of the locked section. Within 2 % of the exact run on such a kernel. */
 static void add_lock_tries(struct run *run) {
   struct machine *machine = run->machine;
   struct phase *phase = run->phase;
@@ -74,9 +74,10 @@ static void add_barriers(struct run *run) {
   }
 }
 
-/* Cycles of a phase of T active tasklets with I_t instructions and D_t DMA cycles. With J = sorted(I_t + D_t / max(11, T))
- * the pipeline takes sum_i (J_i - J_(i-1)) max(11, T - i + 1): while k tasklets are left, a slot lasts max(11, k) cycles.
- * The DMA engine and the issue port bound it from below. Within 1.2 % of the exact run on learning kernels. */
+/* Cycles of a phase of T active tasklets with I_t instructions and D_t DMA cycles. With J = sorted(I_t + D_t /
+ * max(11, T)) the pipeline takes sum_i (J_i - J_(i-1)) max(11, T - i + 1): while k tasklets are left, a slot lasts
+ * max(11, k) cycles. The DMA engine and the issue port bound it from below. Within 1.2 % of the exact run on learning
+ * kernels; up to 15 % too short where tasklets are unequal and wait for DMA much of their time. */
 static int64_t closed_form(const int64_t *instructions, const int64_t *dma_cycles, int32_t n) {
   double jobs[MAX_TASKLETS], pipeline = 0, previous = 0;
   int64_t issue = 0, engine = 0;

@@ -13,7 +13,7 @@
     count += op->cost;                 \
     op += (ops);                       \
     if (count != begin) goto finished; \
-    goto * op->go;                     \
+    DISPATCH;                          \
   } while (0)
 #define TAKE_JUMP() ADVANCE(op->target)
 #define REAL_COUNT() (count)
@@ -22,7 +22,7 @@
 #define ADVANCE(ops) \
   do {               \
     op += (ops);     \
-    goto * op->go;   \
+    DISPATCH;        \
   } while (0)
 /* Every loop jumps backward, so that is where the limit is looked at. */
 #define TAKE_JUMP()                                                    \
@@ -31,7 +31,7 @@
     int32_t ops = op->target;                                          \
     op += ops;                                                         \
     if (__builtin_expect(ops <= 0 && count > limit, 0)) goto finished; \
-    goto * op->go;                                                     \
+    DISPATCH;                                                          \
   } while (0)
 #define REAL_COUNT() (count + op->before)
 #endif
@@ -49,8 +49,8 @@
     goto finished;                                                         \
   } while (0)
 
-/* A load or store within WRAM and aligned is one comparison: rotating the address right by log2(size) makes a misaligned
- * address huge. Everything else goes the slow way: MRAM through a DMA, or a fault. */
+/* A load or store within WRAM and aligned is one comparison: rotating the address right by log2(size) makes a
+ * misaligned address huge. Everything else goes the slow way: MRAM through a DMA, or a fault. */
 #define IN_WRAM(address, log2) (__builtin_rotateright32(address, log2) < (wram_bytes >> (log2)))
 #define COMPUTE(name, value) \
   OP(name) {                 \

@@ -75,7 +75,8 @@ static int print_real(char *format, size_t used, char letter, uint64_t value, ch
   return snprintf(text, TEXT_LIMIT, format, number);
 }
 
-/* One conversion of the format, from `%` to its letter, rebuilt for this machine's printf. `l` is 64 bits, as on a DPU. */
+/* One conversion of the format, from `%` to its letter, rebuilt for this machine's printf. `l` is 64 bits, as on a
+ * DPU. */
 static int print_conversion(struct machine *machine, const char *spec, size_t size, uint32_t *at, char *text) {
   char format[40] = "%";
   size_t used = 1;

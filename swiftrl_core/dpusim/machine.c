@@ -10,13 +10,9 @@
 
 #include "opcodes.h"
 #include "routines.h"
+#include "run.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-enum op_number {
-#define OP_NUMBER(name) OP_##name,
-  DPU_OPS(OP_NUMBER) DPU_FUSED_OPS(OP_NUMBER) OP_COUNT
-};
 
 enum routine_number {
 #define ROUTINE_NUMBER(name) ROUTINE_##name,

@@ -7,7 +7,7 @@
 /* clang-format off */
 
 /* RV32I and Zba (`auipc` is decoded as `lui` of the sum), then the DPU's own instructions of include/intrinsics.h,
- * then calls: the pair `auipc, jalr` to a function, to a routine, to the multiply routine at a cost known beforehand. */
+ * then calls: the pair `auipc, jalr` to a function, to a routine, to the multiply routine at a cost known before. */
 #define DPU_OPS(OP) \
   OP(LUI) OP(JAL) OP(JALR) OP(BEQ) OP(BNE) OP(BLT) OP(BGE) OP(BLTU) OP(BGEU) OP(LB) OP(LH) OP(LW) OP(LBU) \
   OP(LHU) OP(SB) OP(SH) OP(SW) OP(ADDI) OP(SLTI) OP(SLTIU) OP(XORI) OP(ORI) OP(ANDI) OP(SLLI) OP(SRLI)    \

@@ -1,9 +1,10 @@
 /* The DPU's runtime routines: the result on this machine, the cost on a DPU.
  *
  * Results are those of the vendor's routines, bit for bit: integers wrap; float additions, subtractions,
- * multiplications and conversions are IEEE with round-to-nearest-even, subnormals included; a division flushes a subnormal
- * result to a signed zero (compared over thousands of operands). This file must be compiled without contraction and
- * without fast-math. Arguments and results are registers: a0 to a3 are x[10] to x[13], 64-bit values in pairs. */
+ * multiplications and conversions are IEEE with round-to-nearest-even, subnormals included; a division flushes a
+ * subnormal result to a signed zero (compared over thousands of operands). This file must be compiled without
+ * contraction and without fast-math. Arguments and results are registers: a0 to a3 are x[10] to x[13], 64-bit values
+ * in pairs. */
 #ifndef DPUSIM_ROUTINES_H
 #define DPUSIM_ROUTINES_H
 
