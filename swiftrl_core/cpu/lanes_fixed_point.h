@@ -41,12 +41,10 @@ INLINE mask_t multiply_divide(mask_t x, int32_t multiplier, int32_t shift) {
 
 INLINE mask_t shift_round(mask_t x, int32_t bits) { return (x + (1 << (bits - 1))) >> bits; }
 
-/* The difference, cut down to a single unit, is its sign. */
+/* A sign, shifted down, is 0 or -1; its lowest bit set, 1 or -1. */
 INLINE mask_t never_stall(mask_t step, mask_t difference) {
-  mask_t one = step - step + 1;
-  mask_t sign = choose(difference > one, one, difference);
-  sign = choose(sign < -one, -one, sign);
-  return step | (sign & (step == 0));
+  mask_t one_towards = difference >> 31 | 1;
+  return step | (one_towards & (step == 0) & (difference != 0));
 }
 
 #endif
