@@ -1,9 +1,9 @@
 /* What the DPU's runtime routines cost, in DPU instructions: the return jump included, the call excluded.
  *
  * Source: the vendor's routine binaries (run-time library v1A), run 160 to 1,600 times each on the vendor's
- * functional simulator with its instruction counter. Where the table below gives a range, single calls lie in it and the
- * number before it is used. Numbers marked "estimate" were not measured. `bits(x)` is the position of the highest set bit
- * plus one, bits(0) = 0.
+ * functional simulator with its instruction counter. Where the table below gives a range, single calls lie in it and
+ * the number before it is used. Numbers marked "estimate" were not measured. `bits(x)` is the position of the highest
+ * set bit plus one, bits(0) = 0.
  *
  *   32-bit a * b           6 + max(1, bits(min(a, b) as unsigned))
  *   unsigned a / b         6 if bits(a) < bits(b), else 9 + bits(a) - bits(b)

@@ -211,6 +211,15 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     ADVANCE(op->length);
   }
 
+  /* A DPU would write over its neighbour's stack in silence. */
+  OP(PUSH) {
+    uint32_t frame = x[2] + IMM;
+    uint32_t lowest = program->stacks_start + (uint32_t)(t - machine->tasklets) * program->stack_bytes;
+    if (__builtin_expect((int32_t)(frame - lowest) < 0, 0)) FAULT_AT(FAULT_STACK, frame, program->stack_bytes);
+    x[2] = frame;
+    NEXT;
+  }
+
   COMPUTE(ME, (uint32_t)(t - machine->tasklets))
   OP(FAULT) { FAULT_AT((int32_t)RS1, 0, RS1); }
   COMPUTE(PERF_CONFIG, counter_configure(run, t, RS1, REAL_COUNT()))

@@ -6,14 +6,26 @@ from collections.abc import Mapping
 import numpy as np
 
 from swiftrl_core.dpusim.elf import IRAM_BASE, Program
-from swiftrl_core.dpusim.flow import A0, A1
+from swiftrl_core.dpusim.flow import A0, A1, SP
 from swiftrl_core.dpusim.proxy import price
 from swiftrl_core.dpusim.rv32 import BRANCHES, Op, Routine, decode_all
 
 #: `struct op` of machine.h.
 OP_RECORD = np.dtype(
     {
-        "names": ["code", "imm", "rd", "rs1", "rs2", "rs3", "target", "jump_cost", "before", "cost", "length"],
+        "names": [
+            "code",
+            "imm",
+            "rd",
+            "rs1",
+            "rs2",
+            "rs3",
+            "target",
+            "jump_cost",
+            "before",
+            "cost",
+            "length",
+        ],
         "formats": ["<u8", "<i4", "u1", "u1", "u1", "u1", "<i4", "<i4", "<i4", "<u2", "<u2"],
     }
 )
@@ -69,6 +81,8 @@ class Lowering:
             )
             op["rd"] = instruction.writes or NOWHERE
             op["rs1"], op["rs2"], op["rs3"] = instruction.rs1, instruction.rs2, instruction.rd
+            if instruction.op is Op.ADDI and instruction.rd == instruction.rs1 == SP and instruction.imm < 0:
+                op["code"] = Op.PUSH
             if instruction.op in BRANCHES or instruction.op is Op.JAL:
                 self._jump(i, op, instruction.imm, 1)
         self.exact["before"] = self.before
@@ -115,7 +129,12 @@ class Lowering:
         """Join a branch over one `addi` with it."""
         for i in range(len(self.code) - 1):
             branch, move = self.code[i], self.code[i + 1]
-            if branch.op in _SELECTS and self.flow.index(branch.imm) == i + 2 and move.op is Op.ADDI and move.rd:
+            if (
+                branch.op in _SELECTS
+                and self.flow.index(branch.imm) == i + 2
+                and move.op is Op.ADDI
+                and move.rd
+            ):
                 fused = self.fast[i]
                 fused["code"], fused["length"] = _SELECTS[branch.op], 2
                 fused["rd"], fused["rs3"], fused["imm"] = move.rd, move.rs1, move.imm

@@ -38,6 +38,7 @@ enum fault_code {
   FAULT_BUDGET = 26,
   FAULT_DEADLOCK = 27,
   FAULT_BARRIER = 28,
+  FAULT_STACK = 29,
 };
 
 struct fault {

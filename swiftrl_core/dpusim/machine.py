@@ -41,6 +41,7 @@ _FAULTS = {
     26: "the instruction budget is used up; does the kernel loop for ever?",
     27: "deadlock: every tasklet that has not ended waits",
     28: "a barrier at {address:#x} that BARRIER_INIT did not make",
+    29: "its stack of {value} bytes is full (frames may be larger than a DPU's); compile with a larger stack_size",
 }
 
 
@@ -373,7 +374,9 @@ def run_machines(
     ]
 
 
-def run_counted(machine: Machine, instruction_budget: int = INSTRUCTION_BUDGET) -> tuple[RunStats, np.ndarray]:
+def run_counted(
+    machine: Machine, instruction_budget: int = INSTRUCTION_BUDGET
+) -> tuple[RunStats, np.ndarray]:
     """Run one booted DPU exactly, and count where its instructions go.
 
     Parameters

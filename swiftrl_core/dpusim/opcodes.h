@@ -7,7 +7,8 @@
 /* clang-format off */
 
 /* RV32I and Zba (`auipc` is decoded as `lui` of the sum), then the DPU's own instructions of include/intrinsics.h,
- * then calls: the pair `auipc, jalr` to a function, to a routine, to the multiply routine at a cost known before. */
+ * then calls: the pair `auipc, jalr` to a function, to a routine, to the multiply routine at a cost known before; and
+ * `addi sp, sp, -n`, which makes a stack frame. */
 #define DPU_OPS(OP) \
   OP(LUI) OP(JAL) OP(JALR) OP(BEQ) OP(BNE) OP(BLT) OP(BGE) OP(BLTU) OP(BGEU) OP(LB) OP(LH) OP(LW) OP(LBU) \
   OP(LHU) OP(SB) OP(SH) OP(SW) OP(ADDI) OP(SLTI) OP(SLTIU) OP(XORI) OP(ORI) OP(ANDI) OP(SLLI) OP(SRLI)    \
@@ -15,7 +16,7 @@
   OP(SH2ADD) OP(SH3ADD) OP(NOP) OP(ROUTINE) OP(ME) OP(FAULT) OP(PERF_CONFIG) OP(PERF_GET) OP(SEM_TAKE)    \
   OP(SEM_GIVE) OP(NOTIFY) OP(WAIT_FOR) OP(LOG) OP(EXIT) OP(DMA_READ) OP(DMA_WRITE) OP(DMA_READ_N)         \
   OP(DMA_WRITE_N) OP(LOCK) OP(TRYLOCK) OP(UNLOCK) OP(BARRIER) OP(ILLEGAL) OP(CALL) OP(CALL_ROUTINE)       \
-  OP(MULTIPLY)
+  OP(MULTIPLY) OP(PUSH)
 
 /* Sequences that the run tasklet by tasklet executes as one; lower.py finds them, fused.h executes them. */
 #define DPU_FUSED_OPS(FUSED) \
