@@ -43,8 +43,8 @@ STATED: Mapping[str, Uncertainty] = MappingProxyType(
             "learn in integers",
             0.97,
             1.06,
-            "instruction counts of the vendor's tools on 33 learning loops: 3 %, and 6 % where a table's row size is no "
-            "power of two; no hardware time of a learner is at hand",
+            "instruction counts of the vendor's tools on 33 learning loops: 3 %, and 6 % where a table's row size is "
+            "no power of two; no hardware time of a learner is at hand",
         ),
         "float_learning": Uncertainty(
             "learn in floating point",

@@ -1,7 +1,7 @@
 """Whole kernels of our own against milliseconds measured on an UPMEM server.
 
-The measurements are the hardware rows published with uPIMulator (Hyun et al., HPCA 2024): PrIM's kernels on 1 to 64 DPUs
-with 16 tasklets. Ours are written in their manner (same data types, block sizes, division of work), not copied.
+The measurements are the hardware rows published with uPIMulator (Hyun et al., HPCA 2024): PrIM's kernels on 1 to 64
+DPUs with 16 tasklets. Ours are written in their manner (same types, block sizes, division of work), not copied.
 
 Nothing is tuned on the rows that judge:
 
@@ -194,8 +194,8 @@ def whole_kernels(path: Path) -> Section:
             ),
         ),
         (
-            f"Judged: rows with 1, 16 and 64 DPUs from {JUDGED_FROM_MS:g} ms on. The stated interval comes from the rows with "
-            f"{CALIBRATING_DPUS} DPUs, the launch latency from {', '.join(LAUNCH_KERNELS)}.",
+            f"Judged: rows with 1, 16 and 64 DPUs from {JUDGED_FROM_MS:g} ms on. The stated interval comes from the rows "
+            f"with {CALIBRATING_DPUS} DPUs, the launch latency from {', '.join(LAUNCH_KERNELS)}.",
             *(f"Stated for kernels that {STATED[kind]}" for kind in ("compute", "streaming")),
             "slope: cycles a unit of work, from lines through the rows: what is left when the launch is taken away.",
         ),

@@ -16,7 +16,7 @@ THROUGHPUT_MOPS: Mapping[str, tuple[float, ...]] = MappingProxyType(
         "double": (3.32, 3.11, 0.53, 0.16),
     }
 )
-"""Million operations a second of one DPU, 11 or more tasklets, 350 MHz, in the order of `OPERATORS` (PrIM, figure 4)."""
+"""Million operations a second of a DPU, 11 or more tasklets, 350 MHz, in the order of `OPERATORS` (PrIM, figure 4)."""
 
 SATURATING_TASKLETS = 11
 """Tasklets from which the throughput of an arithmetic loop grows no more (PrIM, section 3.1.2)."""

@@ -158,7 +158,7 @@ def bandwidth(sizes: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024, 2048
             ),
         ),
         (
-            "The fit is what the model uses, so the first bar checks the machine; only the second one checks the model.",
+            "The fit is what the model uses, so the first bar checks the machine; only the second checks the model.",
         ),
     )
 
