@@ -75,7 +75,7 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
     problem : Problem
     early_exit : bool
     flags : sequence of str
-        More compiler flags; the benchmark builds without AVX-512 by `-mno-avx512f`.
+        More compiler flags; the benchmark builds for processors without AVX-512 by `-mcpu=x86_64_v3`.
     """
     switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
     switches["EARLY_EXIT"] = int(early_exit)
@@ -107,12 +107,19 @@ class CpuBackend:
     evidence = Evidence.MEASURED
 
     def __init__(
-        self, problem: Problem, cores: int, threads: int, early_exit: bool = False, *, by_lanes: bool
+        self,
+        problem: Problem,
+        cores: int,
+        threads: int,
+        early_exit: bool = False,
+        *,
+        by_lanes: bool,
+        flags: Sequence[str] = (),
     ) -> None:
         self._problem = problem
         self._tables = np.empty((cores, problem.entries), problem.learner.dtype)
         self._passes = np.zeros(cores, np.int64)
-        self._engine = compile_engine(problem, early_exit)
+        self._engine = compile_engine(problem, early_exit, flags)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads)
         self._by_lanes = by_lanes

@@ -50,19 +50,23 @@ INLINE lanes_t choose(mask_t mask, lanes_t a, lanes_t b) { return (lanes_t)choos
 #include "lanes_avx512.h"
 #else
 
-/* column[a] = the entries a of the rows at `place`, one from each lane's table. */
+/* column[a] = the entries a of the rows at `place`, one from each lane's table. Lane loops are unrolled, here and in the
+ * engine: a lane whose number is no constant is reached through memory. */
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place_t *place) {
+#pragma GCC unroll 16
   for (int l = 0; l < LANES; l++)
     for (int a = 0; a < N_ACTIONS; a++) column[a][l] = (tables + l * TABLE)[place[l] + a];
 }
 
 INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
   lanes_t entries;
+#pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) entries[l] = (tables + l * TABLE)[place[l]];
   return entries;
 }
 
 INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
+#pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) (tables + l * TABLE)[place[l]] = entries[l];
 }
 

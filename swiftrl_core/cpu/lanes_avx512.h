@@ -20,7 +20,10 @@ INLINE void transpose(__m512 r[4]) {
   r[3] = _mm512_shuffle_ps(b, d, 0xee);
 }
 
-INLINE __m512 join(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
+INLINE __m512 join(__m256 low, __m256 high) {
+  __m512d both = _mm512_castps_pd(_mm512_castps256_ps512(low));
+  return _mm512_castpd_ps(_mm512_insertf64x4(both, _mm256_castps_pd(high), 1));
+}
 
 INLINE __m256 two_quads(const float *a, const float *b) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);

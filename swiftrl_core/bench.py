@@ -1,0 +1,359 @@
+"""How fast this machine learns: the engine, what it is held against, and the floor. Run by `swiftrl bench`.
+
+Everything that is compared is measured in one run, in turns: a repetition times every contender once, and a row is the
+median over the repetitions. So a machine that is slow for a while is slow for all.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from swiftrl_core import toolchain
+from swiftrl_core.backends import Backend, Problem, open_backend
+from swiftrl_core.chunks import split
+from swiftrl_core.cpu import backend as cpu
+from swiftrl_core.datasets import Dataset, collect
+from swiftrl_core.learner import Learner
+
+RIVALS = Path(__file__).parent / "cpu" / "rivals.c"
+CORES = 2000
+ALPHA, GAMMA = 0.1, 0.95
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set of the paper, and how many episodes a measurement of the engine makes."""
+
+    environment: str
+    transitions: int
+    episodes: int
+
+
+CASES = (Case("frozenlake", 1_000_000, 50), Case("taxi", 5_000_000, 20))
+VARIANTS = (
+    ("q_learning", "SEQ", "FP32"),
+    ("q_learning", "SEQ", "INT32"),
+    ("q_learning", "SEQ", "INT32_POW2"),
+    ("q_learning", "STR", "FP32"),
+    ("q_learning", "STR", "INT32"),
+    ("q_learning", "RAN", "FP32"),
+    ("q_learning", "RAN", "INT32"),
+    ("sarsa", "SEQ", "FP32"),
+    ("sarsa", "SEQ", "INT32"),
+    ("sarsa", "RAN", "FP32"),
+    ("sarsa", "RAN", "INT32"),
+)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something to time: what its row says, the updates a run makes, and the run, which returns seconds."""
+
+    name: str
+    environment: str
+    number_format: str
+    algorithm: str
+    sampling: str
+    cores: int
+    threads: int
+    updates: int
+    run: Callable[[], float]
+
+
+def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = CORES) -> list[dict]:
+    """Measure all contenders.
+
+    Parameters
+    ----------
+    cases : tuple of Case
+    repetitions : int
+        Measurements of each, in turns; a row holds their median.
+    cores : int
+        Virtual PIM cores of the engine.
+
+    Returns
+    -------
+    list of dict
+        `name`, `env`, `number_format`, `algorithm`, `sampling`, `cores`, `threads`, `ns_per_update` and
+        `ratio_to_engine`: times the engine's ns_per_update on one thread, with the same environment and number
+        format, for SEQ Q-learning.
+    """
+    found = []
+    for case in cases:
+        with ExitStack() as stack:
+            stage = _Stage(case, collect(case.environment, case.transitions, seed=0), cores, stack)
+            contenders = list(_contenders(stage))
+            for contender in contenders:
+                contender.run()  # warm up: compile, load, touch every page
+            seconds = [[contender.run() for contender in contenders] for _ in range(repetitions)]
+        times = [median(column) for column in zip(*seconds, strict=True)]
+        found += _compared(contenders, times)
+    return found
+
+
+def machine() -> dict:
+    """Return what decides the numbers: processor, its vector units, compiler, load by other work."""
+    text = toolchain.cpu_features()
+    model = next((line.split(":", 1)[1].strip() for line in text.splitlines() if "model name" in line), "")
+    flags = next(
+        (line.split(":", 1)[1].split() for line in text.splitlines() if line.startswith("flags")), []
+    )
+    return {
+        "cpu": model or platform.processor() or platform.machine(),
+        "vectors": "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "portable",
+        "threads": cpu.available_threads(),
+        "compiler": f"zig {toolchain.compiler_version()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "load_average": round(os.getloadavg()[0], 2),
+    }
+
+
+def main(as_json: bool = False, repetitions: int = 7) -> int:
+    """Measure and print: a table, or JSON lines, the machine first. Returns the exit status, 0."""
+    host = machine()
+    if as_json:
+        print(json.dumps({"machine": host}))
+    else:
+        print(", ".join(f"{key} {value}" for key, value in host.items()))
+    measured = rows(repetitions=repetitions)
+    if as_json:
+        for row in measured:
+            print(json.dumps(row))
+    else:
+        print(table(measured))
+    return 0
+
+
+def table(measured: list[dict]) -> str:
+    """Return rows as text in columns."""
+    lines = [
+        f"{'':34} {'':10} {'':10} {'':10} {'':4} {'cores':>6} {'threads':>8} {'ns/update':>10} {'x engine':>9}"
+    ]
+    lines += [
+        f"{row['name']:34} {row['env']:10} {row['number_format']:10} {row['algorithm']:10} {row['sampling']:4} "
+        f"{row['cores']:6} {row['threads']:8} {row['ns_per_update']:10.3f} {row['ratio_to_engine']:9.2f}"
+        for row in measured
+    ]
+    return "\n".join(lines)
+
+
+def _compared(contenders: list[Contender], times: list[float]) -> list[dict]:
+    nanoseconds = [seconds / c.updates * 1e9 for c, seconds in zip(contenders, times, strict=True)]
+    engine = {
+        c.number_format: ns
+        for c, ns in zip(contenders, nanoseconds, strict=True)
+        if (c.name, c.algorithm, c.sampling, c.threads) == ("engine", "q_learning", "SEQ", 1)
+    }
+    return [
+        {
+            "name": c.name,
+            "env": c.environment,
+            "number_format": c.number_format,
+            "algorithm": c.algorithm,
+            "sampling": c.sampling,
+            "cores": c.cores,
+            "threads": c.threads,
+            "ns_per_update": round(ns, 4),
+            "ratio_to_engine": round(ns / engine.get(c.number_format, engine["FP32"]), 3),
+        }
+        for c, ns in zip(contenders, nanoseconds, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """What the contenders of a case share; `stack` closes their backends."""
+
+    case: Case
+    dataset: Dataset
+    cores: int
+    stack: ExitStack
+
+    def learner(
+        self, algorithm: str = "q_learning", sampling: str = "SEQ", number_format: str = "FP32"
+    ) -> Learner:
+        return Learner(
+            algorithm, sampling, number_format, ALPHA, GAMMA, reward_range=self.dataset.reward_range
+        )
+
+    def problem(self, learner: Learner) -> Problem:
+        return Problem(learner, self.dataset.n_states, self.dataset.n_actions)
+
+    def open(self, backend: str, learner: Learner, cores: int, **options) -> Backend:
+        return open_backend(backend, self.problem(learner), cores, **options)
+
+    def rounds(
+        self, name: str, opened: Backend, learner: Learner, cores: int, threads: int, episodes: int
+    ) -> Contender:
+        """Return rounds of a backend from a table of zeros, timed by the backend's own clock."""
+        self.stack.callback(opened.close)
+        opened.load(split(self.dataset, learner, cores))
+        zeros = np.zeros(self.problem(learner).entries, learner.dtype)
+        return Contender(
+            name,
+            self.case.environment,
+            str(learner.number_format),
+            str(learner.algorithm),
+            str(learner.sampling),
+            cores,
+            threads,
+            len(self.dataset) * episodes,
+            lambda: opened.run_round(zeros, episodes).kernel_s,
+        )
+
+    def rival(
+        self, name: str, learn: Callable, updates: int, cores: int = 1, number_format: str = "FP32"
+    ) -> Contender:
+        """Return Q-learning by other means, timed from outside."""
+
+        def run() -> float:
+            start = time.perf_counter()
+            learn()
+            return time.perf_counter() - start
+
+        return Contender(
+            name, self.case.environment, number_format, "q_learning", "SEQ", cores, 1, updates, run
+        )
+
+
+def _contenders(stage: _Stage) -> Iterator[Contender]:
+    for variant in VARIANTS:
+        learner = stage.learner(*variant)
+        opened = stage.open("cpu", learner, stage.cores, threads=1)
+        yield stage.rounds("engine", opened, learner, stage.cores, 1, stage.case.episodes)
+    threads = cpu.available_threads()
+    for number_format in ("FP32", "INT32"):
+        learner = stage.learner(number_format=number_format)
+        if threads > 1:
+            opened = stage.open("cpu", learner, stage.cores, threads=threads)
+            yield stage.rounds("engine", opened, learner, stage.cores, threads, stage.case.episodes)
+        if machine()["vectors"] == "AVX-512":
+            opened = cpu.CpuBackend(
+                stage.problem(learner), stage.cores, 1, by_lanes=True, flags=["-mcpu=x86_64_v3"]
+            )
+            yield stage.rounds("engine, portable C", opened, learner, stage.cores, 1, stage.case.episodes)
+    learner = stage.learner()
+    for count in range(1, threads + 1):
+        for name in ("cpu-local", "cpu-shared"):
+            yield stage.rounds(name, stage.open(name, learner, count), learner, count, count, episodes=4)
+    yield _numpy(stage)
+    yield from _numba(stage)
+    yield _doubles(stage)
+    yield _model(stage)
+    yield _floor(stage)
+
+
+def _numpy(stage: _Stage) -> Contender:
+    """Return NumPy vectorised over the cores: the k-th update of all of them is one expression."""
+    dataset, cores = stage.dataset, stage.cores
+    length = len(dataset) // cores
+    pair = dataset.state * dataset.n_actions + dataset.action
+    steps = [
+        np.ascontiguousarray(column[: length * cores].reshape(cores, length).T)
+        for column in (pair, dataset.next_state, dataset.reward, ~dataset.terminated)
+    ]
+    core, alpha, gamma = np.arange(cores), np.float32(ALPHA), np.float32(GAMMA)
+
+    def learn() -> None:
+        q = np.zeros((cores, dataset.n_states, dataset.n_actions), np.float32)
+        flat = q.reshape(cores, -1)
+        for entry, next_state, reward, bootstraps in zip(*steps, strict=True):
+            target = reward + gamma * (q[core, next_state].max(axis=1) * bootstraps)
+            old = flat[core, entry]
+            flat[core, entry] = old + alpha * (target - old)
+
+    return stage.rival("NumPy over cores", learn, length * cores, cores)
+
+
+def _numba(stage: _Stage) -> Iterator[Contender]:
+    """Yield a flat table in a loop that numba compiles; nothing where numba is not installed."""
+    try:
+        from numba import njit
+    except ImportError:
+        print("numba is not installed: no row for it", file=sys.stderr)
+        return
+
+    @njit
+    def loop(q, pair, next_row, reward, terminated, actions, alpha, gamma):
+        for i in range(len(pair)):
+            best = np.float32(0)
+            if not terminated[i]:
+                best = q[next_row[i]]
+                for a in range(next_row[i] + 1, next_row[i] + actions):
+                    best = max(best, q[a])
+            entry = pair[i]
+            q[entry] += alpha * (reward[i] + gamma * best - q[entry])
+
+    dataset, actions = stage.dataset, stage.dataset.n_actions
+    pair, next_row = dataset.state * actions + dataset.action, dataset.next_state * actions
+
+    def learn() -> None:
+        q = np.zeros(dataset.n_states * actions, np.float32)
+        alpha, gamma = np.float32(ALPHA), np.float32(GAMMA)
+        loop(q, pair, next_row, dataset.reward, dataset.terminated, actions, alpha, gamma)
+
+    yield stage.rival("numba, one flat table", learn, len(dataset))
+
+
+def _doubles(stage: _Stage) -> Contender:
+    """Return the shape of the authors' released code: one table of doubles, records of 24 bytes, -O2."""
+    dataset = stage.dataset
+    integer, real = "<i4", "<f8"
+    kinds = {
+        "state": integer,
+        "action": integer,
+        "reward": real,
+        "next_state": integer,
+        "terminated": integer,
+    }
+    records = np.empty(len(dataset), list(kinds.items()))
+    for name in kinds:
+        records[name] = getattr(dataset, name)
+    function = _rivals().learn_doubles
+
+    def learn() -> None:
+        q = np.zeros(dataset.n_states * dataset.n_actions)
+        function(q.ctypes.data, records.ctypes.data, len(records), dataset.n_actions, ALPHA, GAMMA)
+
+    return stage.rival("C, 24-byte double records, -O2", learn, len(dataset), number_format="FP64")
+
+
+def _model(stage: _Stage) -> Contender:
+    """Return counting and solving; an update is a transition counted."""
+    learner = stage.learner()
+    chunks = split(stage.dataset, learner, 1)
+    zeros = np.zeros(stage.problem(learner).entries, learner.dtype)
+
+    def learn() -> None:
+        opened = stage.open("model", learner, 1)
+        opened.load(chunks)
+        opened.run_round(zeros, 1)
+
+    return stage.rival("model: count and solve", learn, len(stage.dataset))
+
+
+def _floor(stage: _Stage) -> Contender:
+    """Return one store an update."""
+    lines, stores = np.zeros(16 * 17, np.uint32), 50_000_000
+    function = _rivals().store_only
+    return stage.rival("floor: one store an update", lambda: function(lines.ctypes.data, stores), stores)
+
+
+def _rivals() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(toolchain.compile_shared_library([RIVALS], flags=["-O2"])))
+    pointer, count, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    library.learn_doubles.argtypes = [pointer, pointer, count, count, real, real]
+    library.store_only.argtypes = [pointer, count]
+    library.learn_doubles.restype = library.store_only.restype = None
+    return library
