@@ -237,6 +237,69 @@ def test_the_counter_counts_in_units_of_16(build):
     assert counted[1] == pytest.approx(11 * counted[0], rel=0.01)
 
 
+BYTES = (3, 44, 85, 126, 167, 208, 249, 34)
+EXPRESSIONS = {
+    "a + b": lambda a, b: a + b,
+    "a - b": lambda a, b: a - b,
+    "a * b": lambda a, b: a * b,
+    "a & b": lambda a, b: a & b,
+    "a | b": lambda a, b: a | b,
+    "a ^ b": lambda a, b: a ^ b,
+    "a << (b & 31)": lambda a, b: a << (b & 31),
+    "a >> (b & 31)": lambda a, b: a >> (b & 31),
+    "(int32_t)a >> (b & 31)": lambda a, b: signed(a) >> (b & 31),
+    "a < b": lambda a, b: a < b,
+    "(int32_t)a < (int32_t)b": lambda a, b: signed(a) < signed(b),
+    "(int32_t)a < 77": lambda a, b: signed(a) < 77,
+    "a < 77": lambda a, b: a < 77,
+    "a / (b | 1)": lambda a, b: a // (b | 1),
+    "a % (b | 1)": lambda a, b: a % (b | 1),
+    "(int8_t)a + (int16_t)b": lambda a, b: signed(a & 0xFF, 8) + signed(b & 0xFFFF, 16),
+    "(uint8_t)a * (uint16_t)b": lambda a, b: (a & 0xFF) * (b & 0xFFFF),
+    "a * 10 + b * 10000 - a * 24": lambda a, b: a * 10 + b * 10000 - a * 24,
+    "(uint32_t)(((uint64_t)a * b) >> 32)": lambda a, b: a * b >> 32,
+    "(uint32_t)((((uint64_t)b << 32 | a) - ((uint64_t)a << 20)) >> 17)": lambda a, b: (
+        ((b << 32 | a) - (a << 20)) >> 17
+    ),
+    "(int32_t)a > (int32_t)b ? a : b": lambda a, b: a if signed(a) > signed(b) else b,
+    "a & 4 ? b + 1 : a": lambda a, b: b + 1 if a & 4 else a,
+    "bytes[a & 7] + ((int8_t *)bytes)[b & 7]": lambda a, b: BYTES[a & 7] + signed(BYTES[b & 7], 8),
+}
+
+
+def signed(value: int, bits: int = 32) -> int:
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+@MODES
+def test_expressions_of_c_are_what_they_are_on_any_machine(build, mode):
+    rng = np.random.default_rng(5)
+    pairs = rng.integers(0, 2**32, (200, 2), dtype=np.uint64).astype(np.uint32)
+    pairs[::3] >>= rng.integers(0, 32, pairs[::3].shape).astype(np.uint32)
+    pairs[:6] = [[0, 0], [2**31, 2**32 - 1], [2**32 - 1, 1], [2**31 - 1, 2**31], [1, 0], [77, 76]]
+    stores = "".join(f"out[i][{k}] = {text};\n" for k, text in enumerate(EXPRESSIONS))
+    machine = build(
+        f"""
+        __host uint32_t in[200][2], out[200][{len(EXPRESSIONS)}];
+        uint8_t bytes[8] = {{{", ".join(map(str, BYTES))}}};
+        int main(void) {{
+          for (uint32_t i = me(); i < 200; i += NR_TASKLETS) {{
+            uint32_t a = in[i][0], b = in[i][1];
+            {stores}
+          }}
+          return 0;
+        }}
+        """,
+        nr_tasklets=2,
+    )
+    machine.write_wram(machine.program.symbols["in"][0], pairs)
+    run(machine, mode)
+    got = machine.symbol("out", np.uint32).reshape(200, -1)
+    for (a, b), row in zip(pairs.tolist(), got.tolist(), strict=True):
+        for (text, value), result in zip(EXPRESSIONS.items(), row, strict=True):
+            assert result == int(value(a, b)) & 0xFFFFFFFF, (text, a, b)
+
+
 # -- several tasklets --------------------------------------------------------------------------------------------
 
 TOGETHER = """

@@ -13,20 +13,8 @@ from swiftrl_core.dpusim.rv32 import BRANCHES, Op, Routine, decode_all
 #: `struct op` of machine.h.
 OP_RECORD = np.dtype(
     {
-        "names": [
-            "code",
-            "imm",
-            "rd",
-            "rs1",
-            "rs2",
-            "rs3",
-            "target",
-            "jump_cost",
-            "before",
-            "cost",
-            "length",
-        ],
-        "formats": ["<u8", "<i4", "u1", "u1", "u1", "u1", "<i4", "<i4", "<i4", "<u2", "<u2"],
+        "names": "code imm rd rs1 rs2 rs3 target jump_cost before cost length".split(),
+        "formats": "u8 i4 u1 u1 u1 u1 i4 i4 i4 u2 u2".split(),
     }
 )
 #: Where the interpreter sends writes to x0.
@@ -73,12 +61,8 @@ class Lowering:
     def _plain(self) -> None:
         """One op an instruction."""
         for i, (instruction, op) in enumerate(zip(self.code, self.exact[:-1], strict=True)):
-            op["code"], op["imm"], op["cost"], op["length"] = (
-                instruction.op,
-                _int32(instruction.imm),
-                self.cost[i],
-                1,
-            )
+            op["code"], op["imm"] = instruction.op, _int32(instruction.imm)
+            op["cost"], op["length"] = self.cost[i], 1
             op["rd"] = instruction.writes or NOWHERE
             op["rs1"], op["rs2"], op["rs3"] = instruction.rs1, instruction.rs2, instruction.rd
             if instruction.op is Op.ADDI and instruction.rd == instruction.rs1 == SP and instruction.imm < 0:
@@ -129,12 +113,8 @@ class Lowering:
         """Join a branch over one `addi` with it."""
         for i in range(len(self.code) - 1):
             branch, move = self.code[i], self.code[i + 1]
-            if (
-                branch.op in _SELECTS
-                and self.flow.index(branch.imm) == i + 2
-                and move.op is Op.ADDI
-                and move.rd
-            ):
+            skips = branch.op in _SELECTS and self.flow.index(branch.imm) == i + 2
+            if skips and move.op is Op.ADDI and move.rd:
                 fused = self.fast[i]
                 fused["code"], fused["length"] = _SELECTS[branch.op], 2
                 fused["rd"], fused["rs3"], fused["imm"] = move.rd, move.rs1, move.imm
