@@ -27,6 +27,7 @@ import numpy as np
 
 from swiftrl_core import backends, datasets, environments, evaluation, results
 from swiftrl_core.checks import whole_number
+from swiftrl_core.cpu.model import empirical_fixed_point
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.environments import Environment
 from swiftrl_core.errors import SwiftRLError
@@ -443,6 +444,12 @@ def _sha256_of_version(path: str, _modified: int, _size: int) -> str:
     return sha256_file(path)
 
 
+@functools.lru_cache(maxsize=8)
+def _empirical_q(data_key: tuple, gamma: float) -> np.ndarray:
+    """Return the fixed point of Q-learning on a data set."""
+    return empirical_fixed_point(_load_dataset(*data_key), gamma)
+
+
 @functools.lru_cache(maxsize=64)
 def _optimal_q(name: str, options: str, gamma: float) -> np.ndarray | None:
     """Return Q*, or None where it is not defined: at gamma 1, or where P is not exact."""
@@ -496,6 +503,7 @@ def _quality_columns(environment: Environment, q: np.ndarray, cell: Cell) -> dic
     """Say how good the learned table is."""
     options = _json(cell.environment_options)
     optimal = _optimal_q(cell.environment, options, cell.gamma)
+    empirical = None if cell.gamma == 1 else _empirical_q(cell.data_key, cell.gamma)
     mean = error = None
     if cell.monte_carlo_episodes:
         mean, error = evaluation.monte_carlo_return(
@@ -508,8 +516,8 @@ def _quality_columns(environment: Environment, q: np.ndarray, cell: Cell) -> dic
         "optimum": None if optimal is None else _optimum(cell.environment, options, cell.gamma, cell.ties),
         "monte_carlo_mean": mean,
         "monte_carlo_standard_error": error,
-        **_errors("optimal", q[states], None if optimal is None else optimal[states]),
-        **_errors("empirical", q[states], None),
+        **_errors("optimal", q, optimal, states),
+        **_errors("empirical", q, empirical, states),
     }
 
 
@@ -518,11 +526,13 @@ def _optimum(name: str, options: str, gamma: float, ties: str) -> float:
     return evaluation.exact_return(_environment(name, options), _optimal_q(name, options, gamma), ties)
 
 
-def _errors(against: str, q: np.ndarray, target: np.ndarray | None) -> dict[str, float | None]:
+def _errors(
+    against: str, q: np.ndarray, target: np.ndarray | None, states: np.ndarray
+) -> dict[str, float | None]:
     names = f"max_error_{against}", f"mean_error_{against}"
     if target is None:
         return dict.fromkeys(names)
-    error = np.abs(q - target)
+    error = np.abs(q - target)[states]
     return dict(zip(names, (float(error.max()), float(error.mean())), strict=True))
 
 
@@ -534,7 +544,7 @@ def _training_columns(cell: Cell, result: TrainingResult, rows: int) -> dict[str
     return {
         "q_sha256": hashlib.sha256(np.ascontiguousarray(result.q_raw)).hexdigest(),
         "nominal_updates": rows * cell.episodes,
-        "executed_updates": result.updates,
+        "executed_updates": result.executed_updates,
         "rounds": result.rounds,
         "bytes_communicated": RECORD_BYTES * rows + tables if cell.backend in DISTRIBUTED else None,
         **{name: times[name] for name in (*results.PARTS, "host_averaging")},

@@ -130,19 +130,24 @@ def draw(experiment: str | Experiment, table: pd.DataFrame, directory: Path) -> 
     return written
 
 
-LEARNERS = {
-    "algorithm": ("q_learning", "sarsa"),
-    "sampling": ("SEQ", "STR", "RAN"),
-    "number_format": ("FP32", "INT32"),
-}
-"""The paper's twelve learners."""
-
 PAPER_CORES = (125, 250, 500, 1000, 2000)
 PAPER_SCHEDULE = {"episodes": 2000, "tau": 50}
 """Passes over the data, and between synchronisations, of the authors' code."""
+PAPER_THREADS = 16
+"""Threads of the paper's CPU baselines."""
 PAPER_SEEDS = tuple(range(10))
 QUICK_SEEDS = tuple(range(3))
 SMOKE_SEEDS = (0, 1)
+SMOKE_ROWS = MappingProxyType({"frozenlake": 4_000, "taxi": 8_000})
+QUICK_ROWS = MappingProxyType({"frozenlake": 200_000, "taxi": 500_000})
+PAPER_ROWS = MappingProxyType({"frozenlake": 1_000_000, "taxi": 5_000_000})
+"""Transitions of each environment; the paper's in the last."""
+
+FORMATS = ("FP32", "INT32")
+LEARNERS = {"algorithm": ("q_learning", "sarsa"), "sampling": ("SEQ", "STR", "RAN"), "number_format": FORMATS}
+"""The paper's twelve learners."""
+EARLY_EXIT = {"early_exit": True}
+"""Leaves out episodes that cannot change a bit; the rows tell nominal from executed updates."""
 
 
 def _each(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
@@ -150,10 +155,36 @@ def _each(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
     return tuple({"environment": name, "transitions": rows} | grid for name, rows in transitions.items())
 
 
-SMOKE_ROWS = MappingProxyType({"frozenlake": 4_000, "taxi": 8_000})
-QUICK_ROWS = MappingProxyType({"frozenlake": 200_000, "taxi": 500_000})
-PAPER_ROWS = MappingProxyType({"frozenlake": 1_000_000, "taxi": 5_000_000})
-"""Transitions of each environment; the paper's in the last."""
+def _twelve(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of the twelve learners in the CPU engine, with early exit where it is exact."""
+    parts = (
+        {"algorithm": "q_learning", "sampling": ("SEQ", "STR"), "backend_options": EARLY_EXIT},
+        {"algorithm": "q_learning", "sampling": "RAN"},
+        {"algorithm": "sarsa", "sampling": ("SEQ", "STR", "RAN")},
+    )
+    return tuple(
+        entry
+        for part in parts
+        for entry in _each(transitions, **part, number_format=FORMATS, backend="cpu", **grid)
+    )
+
+
+def _frequencies(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of both algorithms in the CPU engine."""
+    return (
+        *_each(transitions, algorithm="q_learning", backend="cpu", backend_options=EARLY_EXIT, **grid),
+        *_each(transitions, algorithm="sarsa", backend="cpu", **grid),
+    )
+
+
+def _machines(transitions: Mapping[str, int], cores: int, threads: int, **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of all backends: virtual cores on the first four, threads of the host on the baselines."""
+    return (
+        *_each(transitions, cores=cores, backend=("cpu", "pim", "gpu", "gpu-shared"), **grid),
+        *_each(transitions, cores=threads, backend=("cpu-shared", "cpu-local"), **grid),
+        *_each(transitions, cores=1, backend="model", **grid),
+    )
+
 
 _DATASETS = Experiment(
     id="02_datasets",
@@ -174,20 +205,9 @@ _QUALITY = Experiment(
     id="03_learning_quality",
     question="How good are the twelve learners' tables, and what do cores and fixed point cost in quality?",
     grids={
-        "smoke": _each(
-            SMOKE_ROWS, **LEARNERS, cores=(1, 8), episodes=20, tau=10, seed=SMOKE_SEEDS, backend="cpu"
-        ),
-        "quick": _each(
-            QUICK_ROWS, **LEARNERS, cores=(1, 16, 125), episodes=100, tau=10, seed=QUICK_SEEDS, backend="cpu"
-        ),
-        "paper": _each(
-            PAPER_ROWS,
-            **LEARNERS,
-            cores=(1, 125, 500, 2000),
-            **PAPER_SCHEDULE,
-            seed=PAPER_SEEDS,
-            backend="cpu",
-        ),
+        "smoke": _twelve(SMOKE_ROWS, cores=(1, 8), episodes=20, tau=10, seed=SMOKE_SEEDS),
+        "quick": _twelve(QUICK_ROWS, cores=(1, 16, 125), episodes=100, tau=10, seed=QUICK_SEEDS),
+        "paper": _twelve(PAPER_ROWS, cores=(1, 125, 500, 2000), **PAPER_SCHEDULE, seed=PAPER_SEEDS),
     },
     figures=("learning_quality", "table_error", "number_formats"),
 )
@@ -197,24 +217,12 @@ _SCALING = Experiment(
     question="How much faster do more DPUs learn the same data, and where does the time go?",
     grids={
         "smoke": _each(
-            SMOKE_ROWS,
-            number_format=("FP32", "INT32"),
-            cores=(2, 4, 8),
-            episodes=4,
-            tau=2,
-            backend="pim",
-            monte_carlo_episodes=0,
+            SMOKE_ROWS, number_format=FORMATS, cores=(2, 4, 8), episodes=4, tau=2, seed=0, backend="pim"
         ),
         "quick": _each(
-            QUICK_ROWS,
-            number_format=("FP32", "INT32"),
-            cores=PAPER_CORES,
-            episodes=20,
-            tau=10,
-            backend="pim",
-            monte_carlo_episodes=0,
+            QUICK_ROWS, number_format=FORMATS, cores=PAPER_CORES, episodes=10, tau=5, seed=0, backend="pim"
         ),
-        "paper": _each(PAPER_ROWS, **LEARNERS, cores=PAPER_CORES, **PAPER_SCHEDULE, backend="pim"),
+        "paper": _each(PAPER_ROWS, **LEARNERS, cores=PAPER_CORES, **PAPER_SCHEDULE, seed=0, backend="pim"),
     },
     figures=("strong_scaling", "scaling_breakdown"),
 )
@@ -223,30 +231,17 @@ _BACKENDS = Experiment(
     id="05_backends",
     question="What learns the same table fastest: DPUs, a CPU or a GPU, and how do we know each time?",
     grids={
-        "smoke": _each(
-            SMOKE_ROWS,
-            cores=8,
-            episodes=4,
-            tau=2,
-            seed=SMOKE_SEEDS,
-            backend=("cpu", "pim", "gpu", "gpu-shared"),
+        "smoke": _machines(SMOKE_ROWS, cores=8, threads=2, episodes=4, tau=2, seed=0),
+        "quick": _machines(
+            QUICK_ROWS, cores=500, threads=4, number_format=FORMATS, episodes=20, tau=10, seed=QUICK_SEEDS
         ),
-        "quick": _each(
-            QUICK_ROWS,
-            number_format=("FP32", "INT32"),
-            cores=500,
-            episodes=20,
-            tau=10,
-            seed=QUICK_SEEDS,
-            backend=("cpu", "pim", "gpu", "gpu-shared"),
-        ),
-        "paper": _each(
+        "paper": _machines(
             PAPER_ROWS,
-            number_format=("FP32", "INT32"),
             cores=2000,
+            threads=PAPER_THREADS,
+            number_format=FORMATS,
             **PAPER_SCHEDULE,
             seed=QUICK_SEEDS,
-            backend=("cpu", "pim", "gpu", "gpu-shared"),
         ),
     },
     figures=("backends",),
@@ -257,24 +252,12 @@ _SYNCHRONISATION = Experiment(
     id="06_synchronisation",
     question="How often must cores talk: what does tau buy in quality, and what does it cost in communication?",
     grids={
-        "smoke": _each(SMOKE_ROWS, cores=8, episodes=20, tau=(1, 5, 20), seed=SMOKE_SEEDS, backend="cpu"),
-        "quick": _each(
-            QUICK_ROWS,
-            algorithm=("q_learning", "sarsa"),
-            cores=125,
-            episodes=500,
-            tau=(1, 2, 5, 10, 20, 50, 100, 250, 500),
-            seed=QUICK_SEEDS,
-            backend="cpu",
+        "smoke": _frequencies(SMOKE_ROWS, cores=8, episodes=20, tau=(1, 5, 20), seed=SMOKE_SEEDS),
+        "quick": _frequencies(
+            QUICK_ROWS, cores=125, episodes=500, tau=(1, 2, 5, 10, 20, 50, 100, 250, 500), seed=QUICK_SEEDS
         ),
-        "paper": _each(
-            PAPER_ROWS,
-            algorithm=("q_learning", "sarsa"),
-            cores=2000,
-            episodes=2000,
-            tau=(1, 2, 5, 10, 20, 50, 100, 200, 500),
-            seed=PAPER_SEEDS,
-            backend="cpu",
+        "paper": _frequencies(
+            PAPER_ROWS, cores=2000, episodes=2000, tau=(1, 2, 5, 10, 20, 50, 100, 200, 500), seed=PAPER_SEEDS
         ),
     },
     figures=("synchronisation",),

@@ -79,7 +79,9 @@ COLUMNS = pa.schema(
         _column("monte_carlo_standard_error", pa.float64(), nullable=True),
         _column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
         _column("mean_error_optimal", pa.float64(), nullable=True),
-        _column("max_error_empirical", pa.float64(), nullable=True),  # against the data's own fixed point
+        _column(
+            "max_error_empirical", pa.float64(), nullable=True
+        ),  # against Q-learning's fixed point on the data
         _column("mean_error_empirical", pa.float64(), nullable=True),
         _column("nominal_updates", pa.int64()),
         _column("executed_updates", pa.int64()),

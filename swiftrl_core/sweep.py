@@ -31,6 +31,8 @@ COLLECT_SECONDS = 3e-7
 """A transition's share of making a data set, for estimates; `datasets.collect` was timed."""
 PROBE_SECONDS = 0.05
 """How long a small cell must train for its time to say something about a large one."""
+PROBE_ROWS = 64
+"""Transitions of such a cell for each core."""
 LOG = "sweep.log"
 RESULTS = Path("results")
 
@@ -212,15 +214,22 @@ def estimate(plan: Plan, workers: int = 1) -> float:
     SwiftRLError
         If a cell cannot run on this machine.
     """
-    costs: dict[tuple, tuple[float, float]] = {}
+    costs: dict[tuple, _Cost] = {}
     rows = {cell.data_key: cell.transitions or 0 for cell in plan.pending}
     seconds = COLLECT_SECONDS * sum(rows.values())
     for cell in plan.pending:
-        kind = (cell.environment, cell.backend, str(cell.learner().switches), cell.cores)
+        kind = (
+            cell.environment,
+            cell.backend,
+            str(cell.backend_options),
+            str(cell.learner().switches),
+            cell.cores,
+        )
         if kind not in costs:
             costs[kind] = _probe(cell)
-        fixed, each = costs[kind]
-        seconds += fixed + each * progress.updates(cell)
+        cost = costs[kind]
+        rounds = len(cell.schedule().rounds)
+        seconds += cost.fixed + cost.a_round * rounds + cost.an_update * progress.updates(cell)
     return seconds / workers
 
 
@@ -343,22 +352,34 @@ def _missing_backends(cells: Iterable[Cell]) -> dict[str, str]:
     return {backend: reason for backend, reason in reasons.items() if reason}
 
 
-def _probe(cell: Cell) -> tuple[float, float]:
-    """Return seconds that a cell of this kind takes besides its updates, and seconds an update.
+@dataclass(frozen=True)
+class _Cost:
+    """What a cell takes, in seconds: besides training, for a round, for an update."""
 
-    The cell is made small, and then gets more episodes until the clock can tell.
-    """
-    rows = min(max(8 * cell.cores, 4_000), cell.transitions or 4_000)
-    episodes = min(4, cell.episodes)
-    run_cell(replace(cell, transitions=rows, episodes=episodes, tau=episodes))  # compiles, and fills caches
-    while True:
-        small = replace(cell, transitions=rows, episodes=episodes, tau=min(cell.tau, episodes))
-        start = time.perf_counter()
-        row = run_cell(small)
-        whole = time.perf_counter() - start
-        if episodes == cell.episodes or row["wall_seconds"] >= PROBE_SECONDS:
-            return whole - row["wall_seconds"], row["wall_seconds"] / row["nominal_updates"]
-        episodes = min(4 * episodes, cell.episodes)
+    fixed: float
+    a_round: float
+    an_update: float
+
+
+def _probe(cell: Cell) -> _Cost:
+    """Time a cell of the same kind, made small: with ever more episodes, until the clock can tell; then by rounds."""
+    rows = max(PROBE_ROWS * cell.cores, 4_000)
+    rows, episodes = min(rows, cell.transitions or rows), 2
+    _run_small(cell, rows, episodes, episodes)  # compiles, and fills caches
+    fixed, whole = _run_small(cell, rows, episodes, episodes)
+    while whole < PROBE_SECONDS and episodes < cell.episodes:
+        episodes *= 4
+        fixed, whole = _run_small(cell, rows, episodes, episodes)
+    halves = _run_small(cell, rows, episodes, episodes // 2)[1]
+    a_round = max(halves - whole, 0.0)
+    return _Cost(fixed, a_round, max(whole - a_round, 0.0) / (rows * episodes))
+
+
+def _run_small(cell: Cell, rows: int, episodes: int, tau: int) -> tuple[float, float]:
+    """Return the seconds a small cell took besides training, and for training."""
+    start = time.perf_counter()
+    row = run_cell(replace(cell, transitions=rows, episodes=episodes, tau=tau))
+    return time.perf_counter() - start - row["wall_seconds"], row["wall_seconds"]
 
 
 def _log(store: Store, line: str) -> None:
