@@ -14,7 +14,7 @@ QUICKSTART := results/01_quickstart
 PROFILE ?= quick
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format lab bench clean
+.PHONY: help run test test-slow lint format lab bench validate clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 
 bench: $(VENV)/.installed ## measure the speed of the simulator here
 	$(BIN)/swiftrl bench
+
+validate: $(VENV)/.installed ## hold the simulator to published hardware numbers
+	$(BIN)/swiftrl validate
 
 clean: ## remove what make and the tools made; results stay
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache

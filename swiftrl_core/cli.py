@@ -21,7 +21,7 @@ from swiftrl_core import (
     spec,
     sweep,
 )
-from swiftrl_core.dpusim import PROFILES
+from swiftrl_core.dpusim import MODEL_VERSION, PROFILES, validation
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.pim.binding import hardware_reason
@@ -45,6 +45,30 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"swiftrl: {interruption or 'interrupted; nothing was written'}", file=sys.stderr)
         return 130
     return 0
+
+
+def validate(options: argparse.Namespace) -> None:
+    """Hold the DPU simulator to published hardware numbers: predicted, published, error; fails when a bar is missed."""
+    if options.write_golden:
+        validation.counts.write_golden()
+        print(f"{validation.counts.GOLDEN}: golden counts of {len(validation.counts.CASES)} kernels")
+        return
+    show = None if options.json else lambda section: print(section, end="\n\n", flush=True)
+    sections, absent = validation.validate(
+        options.only, options.calibration, options.hardware_rows, on_section=show
+    )
+    missed = [bar for section in sections for bar in section.bars if not bar.holds]
+    report = {
+        "model_version": MODEL_VERSION,
+        "holds": not missed,
+        "sections": {section.name: section.to_json() for section in sections},
+        "left_out": absent,
+    }
+    bars = sum(len(section.bars) for section in sections)
+    lines = [f"left out: {name} ({reason})" for name, reason in absent.items()]
+    _report(report, options.json, [*lines, f"{bars - len(missed)} of {bars} bars hold"])
+    if missed:
+        raise SwiftRLError(f"{len(missed)} bars were missed: {'; '.join(bar.name for bar in missed)}")
 
 
 def doctor(options: argparse.Namespace) -> None:
@@ -249,6 +273,25 @@ def _command(commands, name: str, run: Callable[[argparse.Namespace], None]) -> 
 
 def _add_small_commands(commands) -> None:
     sub = _command(commands, "doctor", doctor)
+    sub.add_argument("--json", action="store_true")
+
+    sub = _command(commands, "validate", validate)
+    sub.add_argument(
+        "--only",
+        nargs="+",
+        choices=validation.SECTIONS,
+        metavar="SECTION",
+        help=", ".join(validation.SECTIONS),
+    )
+    sub.add_argument(
+        "--calibration", metavar="DIR", help="kernels counted by the vendor's tools: counts.json, kernels/"
+    )
+    sub.add_argument("--hardware-rows", metavar="F.json", help="times measured on a UPMEM server")
+    sub.add_argument(
+        "--write-golden",
+        action="store_true",
+        help="take what the project's own suite costs now as its golden counts",
+    )
     sub.add_argument("--json", action="store_true")
 
     sub = _command(commands, "collect", collect)
