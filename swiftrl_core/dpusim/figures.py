@@ -144,7 +144,7 @@ def fig_whole_kernels(rows: pd.DataFrame) -> Figure:
         axes.axhline(0, color="black", lw=0.8)
         axes.set(xscale="log", xlabel="kernel time on hardware (ms, measured)")
         axes.set_ylabel("simulated / measured - 1 (%)")
-        axes.set_title("filled: judged; hollow: for calibration, or too short to judge")
+        axes.set_title("filled marks are judged")
         axes.legend(frameon=False, ncols=2, loc="lower right")
     return figure
 

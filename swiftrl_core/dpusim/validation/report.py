@@ -32,7 +32,7 @@ class Bar:
     @property
     def holds(self) -> bool:
         """Whether the bar is met; a value that is not a number meets none."""
-        return not math.isnan(self.value) and self.value <= self.limit
+        return bool(self.value <= self.limit)
 
     def __str__(self) -> str:
         mark = "ok    " if self.holds else "MISSED"
@@ -80,7 +80,7 @@ class Section:
         bars = [
             {
                 "name": bar.name,
-                "value": None if math.isnan(bar.value) else bar.value,
+                "value": None if math.isnan(bar.value) else float(bar.value),
                 "limit": bar.limit,
                 "unit": bar.unit,
                 "holds": bar.holds,
