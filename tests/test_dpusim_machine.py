@@ -374,6 +374,32 @@ int main(void) {
 """
 
 
+def test_both_runs_count_every_instruction_alike(build):
+    """Fused sequences, calls, selects and jumps of all kinds; no waiting, so the counts must be equal."""
+    text = """
+        __host int32_t out[2]; __host uint32_t n = 300; float scale = 0.5f;
+        static __attribute__((noinline)) int32_t best(const int32_t *v, uint32_t n) {
+          int32_t m = v[0];
+          for (uint32_t k = 1; k < n; k++) m = v[k] > m ? v[k] : m;
+          return m;
+        }
+        int main(void) {
+          int32_t v[8], sum = 0;
+          for (uint32_t i = 0, x = me() + 7; i < n; i++) {
+            for (int k = 0; k < 8; k++) v[k] = (int32_t)((x = x * 1664525u + 1013904223u) >> (8 + k)) % 100 - 50;
+            sum += best(v, 8) / (int32_t)(x % 7 + 1) + (int32_t)(v[1] * scale) + (x >> 30 ? v[2] * v[3] : 10 * v[4]);
+          }
+          out[me()] = sum;
+          return 0;
+        }
+        """
+    machines = {mode: build(text, nr_tasklets=2) for mode in ("fast", "exact")}
+    fast, exact = (run(machine, mode) for mode, machine in machines.items())
+    assert (fast.instructions == exact.instructions).all()
+    assert fast.cycles == pytest.approx(exact.cycles, rel=1e-3)
+    assert (machines["fast"].symbol("out") == machines["exact"].symbol("out")).all()
+
+
 @pytest.mark.parametrize("tasklets", [2, 8, 11, 16, 24])
 @pytest.mark.parametrize("skew", [0, 15])
 def test_the_closed_form_is_near_the_exact_interleaving(build, tasklets, skew):

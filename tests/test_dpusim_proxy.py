@@ -127,6 +127,29 @@ def test_r6_a_select_costs_one_more():
     assert costs(*test_with_zero) == [1, 1, 1]
 
 
+M, P = A3, A4  # the largest so far, found by an earlier select, and a new value
+
+
+@pytest.mark.parametrize(
+    ("branch", "move", "turned", "branch_cost", "extra"),
+    [
+        # the new value's register becomes the largest: the move of m happens where m > p, as on a DPU
+        (i(Op.BGE, 0, P, M, at(5)), i(Op.ADDI, P, M), (Op.BGE, P, M), 2, 0),
+        (i(Op.BLT, 0, M, P, at(5)), i(Op.ADDI, P, M), (Op.BGE, P, M), 2, 0),
+        # m stays where it is: a DPU moves where m > p, where this code skips
+        (i(Op.BGE, 0, M, P, at(5)), i(Op.ADDI, M, P), (Op.BLT, P, M), 1, 2),
+        (i(Op.BLT, 0, P, M, at(5)), i(Op.ADDI, M, P), (Op.BLT, P, M), 1, 2),
+    ],
+)
+def test_r6_a_maximum_moves_where_the_old_value_is_larger(branch, move, turned, branch_cost, extra):
+    earlier = (i(Op.BGE, 0, A0, A1, at(2)), i(Op.ADDI, M, A1))
+    code = [*earlier, i(Op.LW, P, A2), branch, move, RETURN]
+    pricing = price(code, BASE, {BASE})
+    now = pricing.code[3]
+    assert (now.op, now.rs1, now.rs2) == turned
+    assert (pricing.cost[3], pricing.cost[4], pricing.taken.get(3, 0)) == (branch_cost, 1, extra)
+
+
 def test_r7_two_selects_on_one_comparison_are_one_branch():
     code = (
         i(Op.BGE, 0, A0, A1, at(2)),
@@ -233,4 +256,6 @@ def test_straight_code_and_jumps_add_up_in_the_lowered_program(tmp_path):
     for index, op in enumerate(exact):
         if op["code"] in (Op.BNE, Op.JAL, Op.CALL):
             end = index + int(op["length"])
-            assert op["jump_cost"] == exact["before"][end] - exact["before"][index + int(op["target"])]
+            assert (
+                fast[index]["jump_cost"] == exact["before"][end] - exact["before"][index + int(op["target"])]
+            )

@@ -15,7 +15,11 @@
     if (count != begin) goto finished; \
     DISPATCH;                          \
   } while (0)
-#define TAKE_JUMP() ADVANCE(op->target)
+#define TAKE_JUMP()         \
+  do {                      \
+    count += op->jump_cost; \
+    ADVANCE(op->target);    \
+  } while (0)
 #define REAL_COUNT() (count)
 #else
 #define LOOP run_until_blocked

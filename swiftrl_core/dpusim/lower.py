@@ -47,14 +47,16 @@ class Lowering:
     """The program's two arrays of ops while they are made."""
 
     def __init__(self, program: Program):
-        self.code = decode_all(program.text, IRAM_BASE)
-        pricing = price(self.code, IRAM_BASE, entry_points(program))
-        self.cost, self.flow, self.known_multiplies = pricing.cost, pricing.flow, pricing.multiplies
+        pricing = price(decode_all(program.text, IRAM_BASE), IRAM_BASE, entry_points(program))
+        self.code = pricing.code
+        self.cost, self.taken, self.flow = pricing.cost, pricing.taken, pricing.flow
+        self.known_multiplies = pricing.multiplies
         self.before = np.concatenate([[0], np.cumsum(self.cost)])
         self.exact = np.zeros(len(self.code) + 1, OP_RECORD)
         self._plain()
         self._calls()
         self.fast = self.exact.copy()
+        self._jumps_of_the_fast_run()
         self._fused_calls()
         self._fused_selects()
 
@@ -80,7 +82,13 @@ class Lowering:
             op["code"] = Op.ILLEGAL
             return
         op["target"] = target - i
-        op["jump_cost"] = self.before[i + length] - self.before[target]
+        op["jump_cost"] = self.taken.get(i, 0)
+
+    def _jumps_of_the_fast_run(self) -> None:
+        """Let taking a jump add the difference between where it is and where it goes."""
+        for i in np.flatnonzero(np.isin(self.fast["code"], [*BRANCHES, Op.JAL, Op.CALL])):
+            op = self.fast[i]
+            op["jump_cost"] += self.before[i + op["length"]] - self.before[i + op["target"]]
 
     def _calls(self) -> None:
         """Join `auipc, jalr` into one op; a routine is executed in place of its call."""

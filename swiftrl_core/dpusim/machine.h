@@ -60,7 +60,7 @@ typedef struct op {
   int32_t imm;
   uint8_t rd, rs1, rs2, rs3;
   int32_t target;    /* of a jump: how many ops forward; of a fused op: its second immediate */
-  int32_t jump_cost; /* of a jump: what taking it adds to the count */
+  int32_t jump_cost; /* of a jump: what taking it adds to the count, beyond `cost` in an exact run */
   int32_t before;
   uint16_t cost;
   uint16_t length; /* instructions this op stands for */

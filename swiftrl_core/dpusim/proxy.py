@@ -10,22 +10,25 @@ the rules added one after the other, and with each left out of the full set:
 rule                                       added, so far   left out
 =========================================  ==============  ==============
 none: an instruction is an instruction     7.1    13.9
-R1 immediates                              5.4    12.7     3.3     3.0
-R2 register pairs                          5.4    12.1     1.3     3.4
-R3 carries                                 5.4    11.0     1.3     3.7
-R4 multiplication by a constant            3.8    11.0     6.2     2.6
+R1 immediates                              5.4    12.7     2.8     3.0
+R2 register pairs                          5.4    12.1     0.9     3.4
+R3 carries                                 5.4    11.0     0.9     3.7
+R4 multiplication by a constant            3.8    11.0     6.0     2.6
 R6, R7 selects                             1.8    10.7     2.8     3.0
-R5 narrow multiplication                   1.8     4.4     1.3     8.9
-R8 bit tests                               1.8     3.9     1.3     3.2
-R11, R12 tables in global variables        2.0     2.4     1.9     4.1
-R10 extensions                             2.0     2.3     1.3     2.6
-R9 additions with any shift                1.3     2.6     2.0     2.3
+R5 narrow multiplication                   1.8     4.4     0.9     8.9
+R8 bit tests                               1.8     3.9     0.9     3.2
+R11, R12 tables in global variables        1.5     2.4     2.3     4.1
+R10 extensions                             1.5     2.3     0.9     2.6
+R9 additions with any shift                0.9     2.6     1.5     2.3
 =========================================  ==============  ==============
 
-The rules were chosen in sight of these kernels, so the last line is not a blind test. Not covered: address arithmetic that the DPU's compiler repeats inside a loop (a table whose row size is no power of
-two, chosen by tasklet), and its spills in float loops (eight registers survive a call there, twelve here).
-The rules depend on the shape of this compiler's output; tests hold them to the measurements.
+The rules were chosen in sight of these kernels, so the last line is not a blind test. Not covered: address
+arithmetic that the DPU's compiler repeats inside a loop (a row size that is no power of two), and its spills in float
+loops (eight registers survive a call there, twelve here). The rules depend on the shape of this compiler's output;
+tests hold them to the measurements.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,19 +73,24 @@ class Pricing:
 
     Attributes
     ----------
+    code : list of Instruction
+        The program, with some selects turned round (same result, the DPU's cost).
     cost : int32 array (instructions,)
         DPU instructions, routines called and waiting excluded.
+    taken : dict of int to int
+        What a branch costs more when it is taken.
     multiplies : set of int
         Calls of the multiply routine whose whole cost is in `cost`.
     """
 
     def __init__(self, flow: Flow):
         self.flow = flow
-        self.code = flow.code
+        self.code = list(flow.code)
         self.cost = np.ones(len(flow.code), np.int32)
         self.multiplies: set[int] = set()
         self.paired: set[int] = set()
         self.shifting: set[int] = set()
+        self.taken: dict[int, int] = {}
 
     def apply(self) -> None:
         """Apply every rule, in an order in which none undoes another."""
@@ -340,7 +348,43 @@ class Pricing:
                 self.cost[i + 2] = 0
         for i in range(len(self.code) - 1):
             if self._is_select(i) and i not in chained:
-                self.cost[i] += 1
+                self._charge_select(i)
+
+    def _charge_select(self, i: int) -> None:
+        """Charge a select two instructions, and the move.
+
+        Of a maximum or minimum the compiler makes `m > p ? m : p` (or `<`), with `m` what was found so far and `p` the
+        new value, and the DPU moves where the strict condition holds, so not on a tie. Where the code here moves
+        on a tie, or moves `p` and not `m`, the branch is turned round: both ways leave the same value.
+        """
+        branch, move = self.code[i], self.code[i + 1]
+        new = self._newer(i) if is_move(move) and {branch.rs1, branch.rs2} == {move.rd, move.rs1} else None
+        if new == move.rd:
+            self.code[i] = _other_on_tie(branch, skip=True)
+        elif new == move.rs1:
+            self.code[i] = _other_on_tie(branch, skip=False)
+            self.taken[i] = 2
+            return
+        self.cost[i] += 1
+
+    def _newer(self, i: int) -> int | None:
+        """Return which register compared at `i` holds the newer value: not what an earlier select chose."""
+        one, two = (self._writer(i, register) for register in (self.code[i].rs1, self.code[i].rs2))
+        if one is None or two is None:
+            return None
+        chosen = [at > 0 and self._is_select(at - 1) for at in (one, two)]
+        if chosen[0] != chosen[1]:
+            return self.code[i].rs2 if chosen[0] else self.code[i].rs1
+        return self.code[i].rs1 if one > two else self.code[i].rs2
+
+    def _writer(self, i: int, register: int) -> int | None:
+        """Return the nearest instruction of the function, in the order of the code, that writes a register."""
+        for at in range(i - 1, -1, -1):
+            if self.flow.writes(at) >> register & 1:
+                return at
+            if at in self.flow.entries:
+                return None
+        return None
 
     def _is_select(self, i: int) -> bool:
         branch, move = self.code[i], self.code[i + 1]
@@ -350,6 +394,16 @@ class Pricing:
         one, two = self.code[i], self.code[j]
         unchanged = self.code[i + 1].rd not in (two.rs1, two.rs2)
         return {one.rs1, one.rs2} == {two.rs1, two.rs2} and unchanged
+
+
+_STRICT = {Op.BLT: Op.BGE, Op.BLTU: Op.BGEU}
+_WEAK = {weak: strict for strict, weak in _STRICT.items()}
+
+
+def _other_on_tie(branch: Instruction, skip: bool) -> Instruction:
+    """Return the branch on the same order that is taken on a tie (`skip`), or not."""
+    turned = (_STRICT if skip else _WEAK).get(branch.op)
+    return branch if turned is None else replace(branch, op=turned, rs1=branch.rs2, rs2=branch.rs1)
 
 
 def signed_digits(value: int) -> int:
