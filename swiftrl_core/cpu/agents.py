@@ -2,8 +2,9 @@
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +22,9 @@ __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 def train(population: Population, *, threads: int | None = None) -> Trained:
     """Train all agents from tables of zeros; times are measured.
 
+    The machine's `core_s` is the time that all threads together spent computing: what the work takes on one core,
+    also where others use this machine's cores.
+
     Parameters
     ----------
     population : Population
@@ -37,14 +41,15 @@ def train(population: Population, *, threads: int | None = None) -> Trained:
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1)
     run = _in_lanes if in_lanes(population) else _one_by_one
     tables = np.empty((population.agents, population.problem.entries), population.problem.learner.dtype)
-    kernel_s, lanes = run(population, tables, threads)
+    spent, lanes = run(population, tables, threads)
     machine = {
         "name": "this host's CPU",
         "compiler": f"zig {toolchain.compiler_version()}",
         "threads": threads,
         "lanes": lanes,
+        "core_s": spent.core_s,
     }
-    return Trained(tables, 0.0, kernel_s, 0.0, Evidence.MEASURED, machine)
+    return Trained(tables, 0.0, spent.wall_s, 0.0, Evidence.MEASURED, machine)
 
 
 def in_lanes(population: Population) -> bool:
@@ -71,8 +76,16 @@ def compile_lanes(problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
     return engine
 
 
-def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple[float, int]:
-    """Fill the tables; return the seconds it took and the agents in a vector."""
+@dataclass(frozen=True)
+class _Spent:
+    """Seconds on the clock, and seconds of computing added up over threads."""
+
+    wall_s: float
+    core_s: float
+
+
+def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
+    """Fill the tables; return what it took and the agents in a vector."""
     engine = compile_lanes(population.problem)
     vectors = -(-population.agents // engine.lanes())
     records, args = (np.ascontiguousarray(array) for array in (population.records, population.args))
@@ -92,8 +105,8 @@ def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple
     return _timed(work, vectors, engine.team(), threads), engine.lanes()
 
 
-def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[float, int]:
-    """Fill the tables; return the seconds it took and 1, the agents that learn in step."""
+def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
+    """Fill the tables; return what it took and 1, the agents that learn in step."""
     engine = compile_engine(population.problem)
     start = np.zeros(population.problem.entries, tables.dtype)
     records, starts = (np.ascontiguousarray(array) for array in (population.records, population.starts))
@@ -104,10 +117,15 @@ def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tup
     ), 1
 
 
-def _timed(work, items: int, unit: int, threads: int) -> float:
-    """Have threads do work(first, last) over all items, `unit` at a time; return the seconds."""
-    firsts = range(0, items, unit)
+def _timed(work: Callable[[int, int], None], items: int, unit: int, threads: int) -> _Spent:
+    """Have threads do work(first, last) over all items, `unit` at a time; return what it took."""
+
+    def part(first: int) -> float:
+        start = time.thread_time()
+        work(first, min(first + unit, items))
+        return time.thread_time() - start
+
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()
-        list(pool.map(work, firsts, [min(first + unit, items) for first in firsts]))
-        return time.perf_counter() - start
+        core_s = sum(pool.map(part, range(0, items, unit)))
+        return _Spent(time.perf_counter() - start, core_s)

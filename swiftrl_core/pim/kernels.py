@@ -11,6 +11,7 @@ from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import KERNEL_DIRECTORY, constant
 
 LEARNER = KERNEL_DIRECTORY / "learner.c"
+MULTI_AGENT = KERNEL_DIRECTORY / "multi_agent.c"
 VENDOR_COMPILER = "dpu-upmem-dpurte-clang"
 
 WRAM_BYTES = 63488
@@ -19,6 +20,10 @@ STACK_BYTES = 1024
 """A tasklet's stack, the SDK's default."""
 RESERVED_WRAM_BYTES = 512
 """For the arguments and the runtime's own variables; the linker has the last word."""
+TASKLET_BYTES = 64
+"""What each further tasklet of `multi_agent.c` adds: its arguments, and the runtime's cache for it."""
+MOST_TASKLETS = 24
+"""Hardware threads of a v1A chip; v1B has 16, and the SDK refuses a program that asks for more."""
 
 
 def compile_learner(problem: Problem, *, for_hardware: bool) -> Path:
@@ -37,10 +42,41 @@ def compile_learner(problem: Problem, *, for_hardware: bool) -> Path:
         If the Q-table does not fit a DPU's WRAM, or the compiler fails.
     """
     _check_table_fits(problem)
-    defines = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    if for_hardware:
-        return _compile_with_sdk(LEARNER, defines)
-    return compile_kernel(LEARNER, defines=defines, nr_tasklets=1, include_dirs=[KERNEL_DIRECTORY])
+    return _compile(LEARNER, problem, 1, for_hardware=for_hardware)
+
+
+def compile_agents(problem: Problem, agents: int, *, for_hardware: bool) -> Path:
+    """Return the ELF of `multi_agent.c` for a problem, from the cache where it was built before.
+
+    Parameters
+    ----------
+    problem : Problem
+        As for `compile_learner`.
+    agents : int
+        Tasklets of a DPU, each with an agent of its own; from 1 to `most_agents(problem)`.
+    for_hardware : bool
+        As for `compile_learner`.
+
+    Raises
+    ------
+    SwiftRLError
+        If so many tables do not fit a DPU's WRAM, there are not that many tasklets, or the compiler fails.
+    """
+    _check_table_fits(problem)
+    most = most_agents(problem)
+    if not 1 <= agents <= most:
+        raise SwiftRLError(
+            f"agents_per_dpu is {agents}: a DPU has {MOST_TASKLETS} tasklets and room in WRAM for {most} agents with "
+            f"Q-tables of {4 * problem.entries:,} bytes; use from 1 to {most}"
+        )
+    return _compile(MULTI_AGENT, problem, agents, for_hardware=for_hardware)
+
+
+def most_agents(problem: Problem) -> int:
+    """Return how many agents' tables and stacks fit a DPU's WRAM, at most one a tasklet."""
+    room = WRAM_BYTES - constant("DMA_BLOCK_BYTES") - RESERVED_WRAM_BYTES + TASKLET_BYTES
+    table = -(-4 * problem.entries // 8) * 8
+    return min(MOST_TASKLETS, room // (table + STACK_BYTES + TASKLET_BYTES))
 
 
 def largest_table_bytes() -> int:
@@ -57,6 +93,13 @@ def _check_table_fits(problem: Problem) -> None:
         )
 
 
+def _compile(source: Path, problem: Problem, tasklets: int, *, for_hardware: bool) -> Path:
+    defines = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
+    if for_hardware:
+        return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
+    return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])
+
+
 def _compile_with_sdk(source: Path, defines: dict[str, int]) -> Path:
     compiler = shutil.which(VENDOR_COMPILER)
     if compiler is None:
@@ -64,7 +107,7 @@ def _compile_with_sdk(source: Path, defines: dict[str, int]) -> Path:
             f"{VENDOR_COMPILER} is not on the PATH, though the UPMEM SDK's Python package is there: "
             "source the SDK's upmem_env.sh first"
         )
-    switches = [f"-D{name}={value}" for name, value in sorted((defines | {"NR_TASKLETS": 1}).items())]
+    switches = [f"-D{name}={value}" for name, value in sorted(defines.items())]
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     inputs = [source, *sorted(KERNEL_DIRECTORY.glob("*.h"))]
     return toolchain.build(
