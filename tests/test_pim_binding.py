@@ -24,15 +24,16 @@ PROBE = TESTS / "probe.c"
 HEAP = "__sys_used_mram_end"
 
 
-def forget_sdk(monkeypatch) -> None:
+def forget_sdk() -> None:
+    """Drop the stand-in for good: monkeypatch would put it back when the test ends, for all tests that follow."""
     for name in [name for name in sys.modules if name.split(".")[0] == "dpu"]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 @pytest.fixture
 def sdk(monkeypatch):
     """The stand-in for the vendor's SDK, with its compiler, as if this were a UPMEM server; yields its recorder."""
-    forget_sdk(monkeypatch)
+    forget_sdk()
     monkeypatch.delenv("UPMEM_PROFILE", raising=False)
     monkeypatch.syspath_prepend(TESTS / "fake_sdk")
     folders = [str(TESTS / "fake_sdk" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -42,12 +43,12 @@ def sdk(monkeypatch):
 
     yield recorder
     assert recorder.open_sets == []
-    forget_sdk(monkeypatch)
+    forget_sdk()
 
 
 @pytest.fixture
 def no_sdk(monkeypatch):
-    forget_sdk(monkeypatch)
+    forget_sdk()
     monkeypatch.setitem(sys.modules, "dpu", None)  # as if nothing of that name were installed
 
 
@@ -321,14 +322,14 @@ def test_an_sdk_turned_to_its_simulator_is_no_hardware(sdk, monkeypatch):
     ],
 )
 def test_other_packages_and_broken_ones_are_told_apart(monkeypatch, tmp_path, text, says):
-    forget_sdk(monkeypatch)
+    forget_sdk()
     monkeypatch.delenv("UPMEM_PROFILE", raising=False)
     (tmp_path / "dpu.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     assert re.search(says, hardware_reason())
     with pytest.raises(SwiftRLError, match=says):
         open_dpu_set(1, "k", platform="hardware")
-    forget_sdk(monkeypatch)
+    forget_sdk()
 
 
 # -- seconds and logs --------------------------------------------------------------------------------------------

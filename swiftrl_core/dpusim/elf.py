@@ -99,7 +99,7 @@ def _line_table(path: Path) -> list[tuple[int, str]]:
             for entry in lines.get_entries():
                 state = entry.state
                 if state is not None and not state.end_sequence and state.line:
-                    rows.append((state.address, f"{files[state.file - 1].name.decode()}:{state.line}"))
+                    rows.append((state.address, f"{Path(files[state.file - 1].name.decode()).name}:{state.line}"))
     return sorted(rows)
 
 
