@@ -1,7 +1,8 @@
 """How fast this machine learns: the engine, what it is held against, and the floor. Run by `swiftrl bench`.
 
 Everything that is compared is measured in one run, in turns: a repetition times every contender once, and a row is the
-median over the repetitions. So a machine that is slow for a while is slow for all.
+median over the repetitions. So a machine that is slow for a while is slow for all. Beside the wall clock stands the
+processor time of all threads together, to which other people's work on the machine adds less.
 """
 
 import ctypes
@@ -14,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
@@ -84,9 +84,10 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = COR
     Returns
     -------
     list of dict
-        `name`, `env`, `number_format`, `algorithm`, `sampling`, `cores`, `threads`, `ns_per_update` and
-        `ratio_to_engine`: times the engine's ns_per_update on one thread, with the same environment and number
-        format, for SEQ Q-learning.
+        `name`, `env`, `number_format`, `algorithm`, `sampling`, `cores`, `threads`, `ns_per_update` by the clock,
+        `cpu_ns_per_update` of all threads together, and `ratio_to_engine`: times the engine's `cpu_ns_per_update` on
+        one thread, with the same environment and number format (FP32 for doubles), for SEQ Q-learning; with more
+        than one thread, by the clock.
     """
     found = []
     for case in cases:
@@ -95,9 +96,8 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = COR
             contenders = list(_contenders(stage))
             for contender in contenders:
                 contender.run()  # warm up: compile, load, touch every page
-            seconds = [[contender.run() for contender in contenders] for _ in range(repetitions)]
-        times = [median(column) for column in zip(*seconds, strict=True)]
-        found += _compared(contenders, times)
+            timed = [[_time(contender) for contender in contenders] for _ in range(repetitions)]
+        found += _compared(contenders, np.median(timed, axis=0))
     return found
 
 
@@ -137,38 +137,49 @@ def main(as_json: bool = False, repetitions: int = 7) -> int:
 
 def table(measured: list[dict]) -> str:
     """Return rows as text in columns."""
-    lines = [
-        f"{'':34} {'':10} {'':10} {'':10} {'':4} {'cores':>6} {'threads':>8} {'ns/update':>10} {'x engine':>9}"
-    ]
+    lines = [f"{'':66}{'cores':>7}{'threads':>9}{'ns/update':>11}{'cpu ns':>8}{'x engine':>10}"]
     lines += [
-        f"{row['name']:34} {row['env']:10} {row['number_format']:10} {row['algorithm']:10} {row['sampling']:4} "
-        f"{row['cores']:6} {row['threads']:8} {row['ns_per_update']:10.3f} {row['ratio_to_engine']:9.2f}"
+        f"{row['name']:32}{row['env']:12}{row['number_format']:11}"
+        f"{row['algorithm'].removesuffix('_learning'):6}{row['sampling']:5}{row['cores']:7}{row['threads']:9}"
+        f"{row['ns_per_update']:11.3f}{row['cpu_ns_per_update']:8.3f}{row['ratio_to_engine']:10.2f}"
         for row in measured
     ]
     return "\n".join(lines)
 
 
-def _compared(contenders: list[Contender], times: list[float]) -> list[dict]:
-    nanoseconds = [seconds / c.updates * 1e9 for c, seconds in zip(contenders, times, strict=True)]
+def _time(contender: Contender) -> tuple[float, float]:
+    """Return the seconds of a run by its clock, and of processor time, per update."""
+    before = time.process_time()
+    seconds = contender.run()
+    return seconds / contender.updates, (time.process_time() - before) / contender.updates
+
+
+def _compared(contenders: list[Contender], medians: np.ndarray) -> list[dict]:
+    """Return rows from seconds per update, shape (contenders, 2)."""
     engine = {
-        c.number_format: ns
-        for c, ns in zip(contenders, nanoseconds, strict=True)
+        c.number_format: per_update
+        for c, per_update in zip(contenders, medians, strict=True)
         if (c.name, c.algorithm, c.sampling, c.threads) == ("engine", "q_learning", "SEQ", 1)
     }
-    return [
-        {
-            "name": c.name,
-            "env": c.environment,
-            "number_format": c.number_format,
-            "algorithm": c.algorithm,
-            "sampling": c.sampling,
-            "cores": c.cores,
-            "threads": c.threads,
-            "ns_per_update": round(ns, 4),
-            "ratio_to_engine": round(ns / engine.get(c.number_format, engine["FP32"]), 3),
-        }
-        for c, ns in zip(contenders, nanoseconds, strict=True)
-    ]
+    found = []
+    for c, (wall, processor) in zip(contenders, medians, strict=True):
+        engine_wall, engine_processor = engine.get(c.number_format, engine["FP32"])
+        ratio = processor / engine_processor if c.threads == 1 else wall / engine_wall
+        found.append(
+            {
+                "name": c.name,
+                "env": c.environment,
+                "number_format": c.number_format,
+                "algorithm": c.algorithm,
+                "sampling": c.sampling,
+                "cores": c.cores,
+                "threads": c.threads,
+                "ns_per_update": round(wall * 1e9, 4),
+                "cpu_ns_per_update": round(processor * 1e9, 4),
+                "ratio_to_engine": round(ratio, 3),
+            }
+        )
+    return found
 
 
 @dataclass(frozen=True, eq=False)
