@@ -16,6 +16,8 @@ from swiftrl_core.figures import COLUMN_INCHES, PAGE_INCHES, STYLE
 
 OPERATION_MARKS = {"+": "o", "-": "s", "*": "^", "/": "D"}
 SOURCE_CHARACTERS = 58
+SMALLEST_SHARE = 1e-3
+"""Of all instructions: lines below it are added up."""
 
 
 def fig_throughput(table: pd.DataFrame) -> Figure:
@@ -163,7 +165,8 @@ def fig_lines(lines: pd.DataFrame, top: int = 12) -> Figure:
     -------
     Figure, one page wide
     """
-    shown = lines.nlargest(top, "instructions").sort_values(["file", "line"])
+    visible = lines[lines["share"] >= SMALLEST_SHARE]
+    shown = visible.nlargest(top, "instructions").sort_values(["file", "line"])
     rest = lines["instructions"].sum() - shown["instructions"].sum()
     labels = [f"{_shortened(row.source)}  {row.file}:{row.line}" for row in shown.itertuples()]
     values, shares = list(shown["instructions"]), list(shown["share"])

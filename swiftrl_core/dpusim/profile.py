@@ -1,8 +1,9 @@
 """Where a kernel's instructions go: counts by function and by line of source, from the program's debug information.
 
 The run is the exact one, and every instruction it issues is charged to one place: those of a runtime routine (a
-division, say) to the line that calls it, tries at a taken lock and the instructions of a barrier to the line that
-waits. So the counts of all lines add up to the instructions of the run.
+division, say) to the line that calls it, or to the routine where the call is the last thing a function does; tries at a
+taken lock and the instructions of a barrier to the line that waits. So the counts of all lines add up to the
+instructions of the run.
 """
 
 from pathlib import Path
@@ -36,8 +37,8 @@ def profile(target: str | Path | DpuSet, dpu: int = 0) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns function (as linked: inlined code counts for the function it went into), file (name), line (1 is the
-        first; 0 where there is no debug information), source (the line's text, empty where the file cannot be read),
+        Columns function (as linked: inlined code counts for the function it went into), file (name), line (0 where
+        there is no debug information), source (the line's text, empty where the file cannot be read),
         instructions, share (of all). Most expensive line first; lines that issued nothing are left out.
 
     Raises
@@ -139,21 +140,27 @@ def source_places(path: Path) -> dict[int, tuple[Path, int]]:
 
 
 def _read_lines(program, folder: Path, places: dict[int, tuple[Path, int]]) -> None:
-    """Add one compilation unit's line table (DWARF 4: files and folders count from 1, folder 0 is the unit's)."""
+    """Add one compilation unit's line table (DWARF 4: files and folders count from 1, folder 0 is the unit's).
+
+    The compiler marks code that belongs to no line with 0; it goes to the next line, at the end to the last one.
+    """
     folders = [folder, *(Path(name.decode()) for name in program["include_directory"])]
     files = [folders[entry.dir_index] / entry.name.decode() for entry in program["file_entry"]]
-    before = place = None
+    before, place, pending = None, None, []
     for entry in program.get_entries():
         state = entry.state
         if state is None:
             continue
         if before is not None:
-            if before.line:  # code without a line of its own goes to the line before it
+            pending += range(before.address, state.address, 4)
+            if before.line:
                 place = files[before.file - 1], before.line
-            if place is not None:
-                places.update(dict.fromkeys(range(before.address, state.address, 4), place))
+            if place is not None and (before.line or state.end_sequence):
+                places.update(dict.fromkeys(pending, place))
+                pending = []
         before = None if state.end_sequence else state
-        place = None if state.end_sequence else place
+        if state.end_sequence:
+            place, pending = None, []
 
 
 def _lines_of(path: Path) -> tuple[str, ...]:

@@ -219,7 +219,7 @@ def _summary(name: str, predicted: pd.DataFrame, rows: pd.DataFrame) -> dict[str
         "rows_judged": len(judged),
         "mean_error_percent": mean_error(judged["error_percent"]),
         "bias_percent": judged["error_percent"].mean(),
-        "worst_percent": judged["error_percent"].loc[judged["error_percent"].abs().idxmax()],
+        "worst_percent": max(judged["error_percent"], key=abs, default=np.nan),
         "all_rows_percent": mean_error(mine["error_percent"]),
         "slope": slope,
         "hardware_slope": hardware_slope,
