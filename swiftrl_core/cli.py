@@ -16,6 +16,7 @@ from swiftrl_core import (
     environments,
     evaluation,
     experiments,
+    notebooks,
     progress,
     results,
     spec,
@@ -193,6 +194,31 @@ def experiment_run(options: argparse.Namespace) -> None:
     _sweep(options, cells, store, where_available=entry.where_available)
 
 
+def experiment_notebook(options: argparse.Namespace) -> None:
+    """Run a notebook, or all of them, with checked parameters; what it draws goes into its folder of results."""
+    sources = notebooks.all_notebooks() if options.id == "all" else [notebooks.find(options.id)]
+    jobs = [_notebook_job(options, source) for source in sources]
+    todo = [job for job in jobs if not (options.skip_done and notebooks.is_done(job))]
+    errors = notebooks.execute_all(todo, workers=options.workers, timeout=options.timeout)
+    for job in jobs:
+        print(f"{job.output}: " + ("failed" if job.source in errors else "done"))
+    for error in errors.values():
+        notebooks.show(error)
+    if errors:
+        raise SwiftRLError("; ".join(map(str, errors.values())))
+
+
+def _notebook_job(options: argparse.Namespace, source: Path) -> notebooks.Job:
+    folder = Path(options.out) if options.out else sweep.RESULTS
+    given = dict(options.parameter)
+    known = notebooks.read_parameters(source)
+    if options.profile and "profile" in known:
+        given = {"profile": options.profile} | given
+    if options.out and "output" in known:
+        given = {"output": str(folder / source.stem)} | given
+    return notebooks.Job(source, folder / source.stem / source.name, notebooks.check_texts(source, given))
+
+
 def _sweep(options: argparse.Namespace, cells: list, store: Store, *, where_available: bool) -> None:
     """Say what is to do, do it unless this is a dry run, and say where the table is."""
     engine = engines.make(options.engine, workers=options.workers, scheduler=options.scheduler)
@@ -359,6 +385,24 @@ def _add_sweeps(commands) -> None:
     sub.add_argument("id", metavar="ID")
     sub.add_argument("--profile", choices=experiments.PROFILES, default="smoke")
     _add_sweep_options(sub, "results/ID/PROFILE")
+    sub = _command(commands, "notebook", experiment_notebook)
+    sub.add_argument("id", metavar="ID", help="of a notebook, or all")
+    sub.add_argument("--profile", choices=experiments.PROFILES, help="the size, where the notebook has one")
+    sub.add_argument(
+        "-p",
+        "--parameter",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "VALUE"),
+        help="one of its own",
+    )
+    sub.add_argument("--out", metavar="DIR", help="folder of its folder (default results)")
+    sub.add_argument("--workers", type=int, default=1, metavar="N", help="notebooks at a time")
+    sub.add_argument("--timeout", type=float, metavar="SECONDS", help="for each notebook")
+    sub.add_argument(
+        "--skip-done", action="store_true", help="leave complete outputs of the same notebook alone"
+    )
 
 
 def _add_sweep_options(sub: argparse.ArgumentParser, folder: str) -> None:
