@@ -254,11 +254,7 @@ def execute(
         os.replace(partial, failed)
         raise
     finished = nbformat.read(partial, as_version=4)
-    finished.metadata.papermill |= {
-        "input_path": source.name,
-        "output_path": output.name,
-        "parameters": values,
-    }
+    finished.metadata.papermill |= {"input_path": source.name, "output_path": output.name}
     nbformat.write(finished, partial)
     os.replace(partial, output)
     return output
