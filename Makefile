@@ -46,7 +46,7 @@ format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style t
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
-bench: $(VENV)/.installed ## measure the speed of the simulator here
+bench: $(VENV)/.installed-dev ## measure the speed of the simulator, the engine and its rivals here
 	$(BIN)/swiftrl bench
 
 validate: $(VENV)/.installed ## hold the simulator to published hardware numbers

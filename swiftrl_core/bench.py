@@ -6,7 +6,6 @@ processor time of all threads together, to which other people's work on the mach
 """
 
 import ctypes
-import json
 import os
 import platform
 import sys
@@ -117,22 +116,6 @@ def machine() -> dict:
         "numpy": np.__version__,
         "load_average": round(os.getloadavg()[0], 2),
     }
-
-
-def main(as_json: bool = False, repetitions: int = 7) -> int:
-    """Measure and print: a table, or JSON lines, the machine first. Returns the exit status, 0."""
-    host = machine()
-    if as_json:
-        print(json.dumps({"machine": host}))
-    else:
-        print(", ".join(f"{key} {value}" for key, value in host.items()))
-    measured = rows(repetitions=repetitions)
-    if as_json:
-        for row in measured:
-            print(json.dumps(row))
-    else:
-        print(table(measured))
-    return 0
 
 
 def table(measured: list[dict]) -> str:

@@ -11,11 +11,13 @@ from tqdm import tqdm
 
 from swiftrl_core import (
     backends,
+    bench,
     datasets,
     engines,
     environments,
     evaluation,
     experiments,
+    multi_agent_bench,
     notebooks,
     progress,
     results,
@@ -25,12 +27,14 @@ from swiftrl_core import (
 from swiftrl_core.dpusim import MODEL_VERSION, PROFILES, validation
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
+from swiftrl_core.pim import bench as simulator_bench
 from swiftrl_core.pim.binding import hardware_reason
 from swiftrl_core.store import Store
 from swiftrl_core.training import Schedule, train
 
 DEFAULT_EPISODES = 2000
 DEFAULT_TAU = 50
+BENCHES = {"simulator": simulator_bench, "engine": bench, "agents": multi_agent_bench}
 PIM_OPTIONS = ("tasklets", "simulated_dpus", "hardware")
 
 
@@ -70,6 +74,21 @@ def validate(options: argparse.Namespace) -> None:
     _report(report, options.json, [*lines, f"{bars - len(missed)} of {bars} bars hold"])
     if missed:
         raise SwiftRLError(f"{len(missed)} bars were missed: {'; '.join(bar.name for bar in missed)}")
+
+
+def bench_command(options: argparse.Namespace) -> None:
+    """Measure how fast this machine simulates DPUs and learns, with what that is to be compared with."""
+    host, measured = bench.machine(), []
+    if not options.json:
+        print(", ".join(f"{key} {value}" for key, value in host.items()))
+    for name, section in BENCHES.items():
+        if options.only in (None, name):
+            rows = section.rows()
+            measured += rows
+            if not options.json:
+                print(f"\n{name}\n{section.table(rows)}", flush=True)
+    if options.json:
+        print(json.dumps({"machine": host, "rows": measured}, indent=2))
 
 
 def doctor(options: argparse.Namespace) -> None:
@@ -299,6 +318,10 @@ def _command(commands, name: str, run: Callable[[argparse.Namespace], None]) -> 
 
 def _add_small_commands(commands) -> None:
     sub = _command(commands, "doctor", doctor)
+    sub.add_argument("--json", action="store_true")
+
+    sub = _command(commands, "bench", bench_command)
+    sub.add_argument("--only", choices=list(BENCHES), help="one section of it")
     sub.add_argument("--json", action="store_true")
 
     sub = _command(commands, "validate", validate)

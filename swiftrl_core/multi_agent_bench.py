@@ -60,6 +60,17 @@ def rows(agents: int = 1024, episodes: int = 50, repetitions: int = 7) -> list[d
     ]
 
 
+def table(measured: list[dict]) -> str:
+    """Return rows as text in columns."""
+    lines = [f"{'':36}{'agents':>7}{'ns/agent-update':>17}{'on the clock':>14}"]
+    lines += [
+        f"{row['name']:13}{row['env']:12}{row['number_format']:11}{row['agents']:7}"
+        f"{row['ns_per_agent_update']:17.4f}{row['ns_on_the_clock']:14.4f}"
+        for row in measured
+    ]
+    return "\n".join(lines)
+
+
 def _seconds(population: Population, episodes: int) -> tuple[float, float]:
     """Return what learning takes on one thread: seconds of computing, and seconds on the clock."""
     population.args["episodes"] = episodes

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core import datasets
+from swiftrl_core import cli, datasets
 from swiftrl_core.cli import main
 from swiftrl_core.files import sha256_file
 from swiftrl_core.pim import kernels
@@ -219,3 +219,13 @@ def refused(arguments, capsys, needle):
     sentences = [line for line in told.splitlines() if line.startswith("swiftrl: ")]
     assert len(sentences) == 1, told
     assert needle in sentences[0]
+
+
+def test_bench_reports_rows_of_every_section(capsys, monkeypatch):
+    row = {"name": "x", "ns_per_update": 1.5}
+    for section in cli.BENCHES.values():
+        monkeypatch.setattr(section, "rows", lambda: [row])
+    assert main(["bench", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == [row] * 3
+    assert report["machine"]["threads"] >= 1
