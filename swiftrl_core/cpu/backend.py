@@ -20,8 +20,6 @@ from swiftrl_core.learner import Algorithm, Sampling
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
-TASKS_PER_THREAD = 16
-"""Enough that threads end within a few percent of each other, few enough that calls cost nothing."""
 FEW_CORES = 4
 """Up to so many cores one after another are faster than lanes that mostly stand empty."""
 
@@ -169,11 +167,17 @@ class CpuBackend:
         self._pool.shutdown()
 
     def _share_out(self, items: int, unit: int, work: Callable[[int, int], None]) -> None:
-        """Have the threads do work(first, last) over all items, cut at multiples of `unit`."""
+        """Have the threads do work(first, last) over all items, cut at multiples of `unit`.
+
+        A task is half of a thread's share of what is left, down to one unit: few calls, and threads that end
+        together.
+        """
         units = -(-items // unit)
-        tasks = min(units, TASKS_PER_THREAD * self._threads)
-        edges = np.minimum(np.linspace(0, units, tasks + 1).astype(int) * unit, items).tolist()
-        list(self._pool.map(work, edges[:-1], edges[1:]))
+        edges = [0]
+        while edges[-1] < units:
+            edges.append(edges[-1] + max(1, (units - edges[-1]) // (2 * self._threads)))
+        cuts = [min(edge * unit, items) for edge in edges]
+        list(self._pool.map(work, cuts[:-1], cuts[1:]))
 
     def _unpack(self, chunks: Chunks) -> None:
         longest = np.maximum.reduceat(chunks.lengths, np.arange(0, chunks.cores, self._lanes))

@@ -58,7 +58,7 @@ struct group {
   words_t length;
   words_t random;
   doubles_t inverse;      /* 1 / length */
-  uint32_t passes[LANES]; /* of each lane that were not known to be idle */
+  uint32_t passes[LANES]; /* of each lane until it rested */
   value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   mask_t rests;           /* lanes whose last pass changed nothing */
 };
@@ -255,12 +255,12 @@ static void finish(const struct group *group, int64_t number, value_t *local, st
 }
 
 /* Train the cores of groups first .. last - 1 from `table`; core c's own ends at local + c * N_STATES * N_ACTIONS.
- * Coefficients and episodes are those of args[0]. Returns 0, or -1 where memory is short. */
+ * Coefficients and episodes are those of the first of these cores. Returns 0, or -1 where memory is short. */
 int train_groups(const value_t *table, value_t *local, const struct step *steps, const int64_t *step_starts,
                  struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
   value_t *tables = aligned_alloc(64, (1 + EARLY_EXIT) * TEAM * LANES * TABLE * sizeof(value_t));
   if (!tables) return -1;
-  struct learner_args coefficients = args[0];
+  struct learner_args coefficients = args[first * LANES];
 #if NUMBER_FORMAT == NUMBER_FORMAT_INT32
   as_multiplier(&coefficients.alpha, &coefficients.alpha_scale);
   as_multiplier(&coefficients.gamma, &coefficients.gamma_scale);
