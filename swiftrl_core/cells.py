@@ -38,6 +38,7 @@ from swiftrl_core.training import Schedule, TrainingResult, train
 
 RECORD_BYTES = 8  # of a transition on its way to a core: layout.h
 ENTRY_BYTES = 4  # of a table's entry, in every number format
+SAMPLE = "simulated_dpus"  # an option of `pim` that `train` takes, not its backend
 DISTRIBUTED = frozenset(("pim", "cpu", "gpu"))
 """Backends whose cores hold chunks and tables of their own, so that communication is defined."""
 
@@ -67,7 +68,8 @@ class Cell:
     backend : str
         A name of `backends.BACKENDS`.
     backend_options : mapping
-        Keyword arguments of the backend, JSON values.
+        Keyword arguments of the backend, JSON values; for `pim` also `simulated_dpus` (see `training.train`), which has
+        no meaning on hardware, where all DPUs run.
     hardware : bool
         The `pim` backend must run on UPMEM hardware; without it the run fails, where otherwise it would be simulated.
     monte_carlo_episodes : int
@@ -216,7 +218,7 @@ def run_cell(cell: Cell, *, workers: int = 1) -> dict[str, Any]:
         if reason := missing_here(cell):
             raise SwiftRLError(reason)
         start = time.perf_counter()
-        result = train(dataset, cell.learner(), cell.schedule(), cell.backend, **cell.backend_options)
+        result = train(dataset, cell.learner(), cell.schedule(), cell.backend, **_options_here(cell))
         wall_seconds = time.perf_counter() - start
     return (
         cell.config
@@ -272,6 +274,14 @@ def check_name(name: str) -> None:
     """Raise `SwiftRLError` if a cell has no such setting."""
     if name not in _CHECKS:
         raise SwiftRLError(f"{name} is not a setting of a cell: choose from {', '.join(_CHECKS)}")
+
+
+def _options_here(cell: Cell) -> dict[str, Any]:
+    """Return the backend's options, without those that are only for the simulator where DPUs are at hand."""
+    options = dict(cell.backend_options)
+    if cell.backend == "pim" and hardware_reason() is None:
+        options.pop(SAMPLE, None)
+    return options
 
 
 @contextlib.contextmanager
@@ -389,6 +399,8 @@ def _check_backend(cell: Cell) -> None:
         if name not in known:
             offered = f"its options are {', '.join(sorted(known))}" if known else "it has none"
             raise SwiftRLError(f"backend {cell.backend} has no option {name!r}: {offered}")
+    if cell.backend_options.get(SAMPLE, "all") != "all":
+        whole_number(cell.backend_options[SAMPLE], SAMPLE, 1, cell.cores)
     if cell.hardware and cell.backend != "pim":
         raise SwiftRLError(f"hardware does not apply to backend {cell.backend}: drop it, or use backend pim")
 
@@ -396,7 +408,8 @@ def _check_backend(cell: Cell) -> None:
 @functools.cache
 def _backend_options(backend: str) -> frozenset[str]:
     parameters = inspect.signature(backends.module(backend).open_backend).parameters.values()
-    return frozenset(entry.name for entry in parameters if entry.kind == entry.KEYWORD_ONLY)
+    own = frozenset(entry.name for entry in parameters if entry.kind == entry.KEYWORD_ONLY)
+    return own | {SAMPLE} if backend == "pim" else own
 
 
 def _json(value: Any, name: str = "the configuration") -> str:

@@ -142,12 +142,17 @@ SMOKE_ROWS = MappingProxyType({"frozenlake": 4_000, "taxi": 8_000})
 QUICK_ROWS = MappingProxyType({"frozenlake": 200_000, "taxi": 500_000})
 PAPER_ROWS = MappingProxyType({"frozenlake": 1_000_000, "taxi": 5_000_000})
 """Transitions of each environment; the paper's in the last."""
+TIMED_ROWS = MappingProxyType({"frozenlake": 1_000_000, "taxi": 1_000_000})
+TIMED_SCHEDULE = MappingProxyType({"episodes": 100, "tau": 50})
+"""Of `quick` where times are asked for: two rounds of the paper's on FrozenLake, and as many on a fifth of its Taxi."""
 
 FORMATS = ("FP32", "INT32")
 LEARNERS = {"algorithm": ("q_learning", "sarsa"), "sampling": ("SEQ", "STR", "RAN"), "number_format": FORMATS}
 """The paper's twelve learners."""
 EARLY_EXIT = {"early_exit": True}
 """Leaves out episodes that cannot change a bit; the rows tell nominal from executed updates."""
+SAMPLED = {"simulated_dpus": 8}
+"""DPUs that the simulator runs of each set; the engine trains all, and both must agree in every bit."""
 
 
 def _each(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
@@ -180,10 +185,23 @@ def _frequencies(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...
 def _machines(transitions: Mapping[str, int], cores: int, threads: int, **grid: Any) -> tuple[Grid, ...]:
     """Return grids of all backends: virtual cores on the first four, threads of the host on the baselines."""
     return (
-        *_each(transitions, cores=cores, backend=("cpu", "pim", "gpu", "gpu-shared"), **grid),
+        *_each(transitions, cores=cores, backend=("cpu", "gpu", "gpu-shared"), **grid),
+        *_each(transitions, cores=cores, backend="pim", backend_options=SAMPLED, **grid),
         *_each(transitions, cores=threads, backend=("cpu-shared", "cpu-local"), **grid),
-        *_each(transitions, cores=1, backend="model", **grid),
+        *_solved(transitions, **grid),
     )
+
+
+def _scaling(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of the paper's learners on DPUs, and the exact solution that any speed-up is held against."""
+    schedule = {name: grid[name] for name in ("episodes", "tau", "seed")}
+    pim = _each(transitions, **LEARNERS, backend="pim", **grid)
+    return *pim, *_solved(transitions, **schedule)
+
+
+def _solved(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of the data's own fixed point, counted and solved on the host."""
+    return _each(transitions, cores=1, backend="model", **grid)
 
 
 _DATASETS = Experiment(
@@ -206,23 +224,19 @@ _QUALITY = Experiment(
     question="How good are the twelve learners' tables, and what do cores and fixed point cost in quality?",
     grids={
         "smoke": _twelve(SMOKE_ROWS, cores=(1, 8), episodes=20, tau=10, seed=SMOKE_SEEDS),
-        "quick": _twelve(QUICK_ROWS, cores=(1, 16, 125), episodes=100, tau=10, seed=QUICK_SEEDS),
+        "quick": _twelve(QUICK_ROWS, cores=(1, 16, 125, 1000), episodes=100, tau=10, seed=QUICK_SEEDS),
         "paper": _twelve(PAPER_ROWS, cores=(1, 125, 500, 2000), **PAPER_SCHEDULE, seed=PAPER_SEEDS),
     },
     figures=("learning_quality", "table_error", "number_formats"),
 )
 
-_SCALING = Experiment(
+_STRONG_SCALING = Experiment(
     id="04_strong_scaling",
     question="How much faster do more DPUs learn the same data, and where does the time go?",
     grids={
-        "smoke": _each(
-            SMOKE_ROWS, number_format=FORMATS, cores=(2, 4, 8), episodes=4, tau=2, seed=0, backend="pim"
-        ),
-        "quick": _each(
-            QUICK_ROWS, number_format=FORMATS, cores=PAPER_CORES, episodes=10, tau=5, seed=0, backend="pim"
-        ),
-        "paper": _each(PAPER_ROWS, **LEARNERS, cores=PAPER_CORES, **PAPER_SCHEDULE, seed=0, backend="pim"),
+        "smoke": _scaling(SMOKE_ROWS, cores=(2, 4, 8), episodes=4, tau=2, seed=0),
+        "quick": _scaling(TIMED_ROWS, cores=PAPER_CORES, **TIMED_SCHEDULE, seed=0, backend_options=SAMPLED),
+        "paper": _scaling(PAPER_ROWS, cores=PAPER_CORES, **PAPER_SCHEDULE, seed=0, backend_options=SAMPLED),
     },
     figures=("strong_scaling", "scaling_breakdown"),
 )
@@ -233,7 +247,12 @@ _BACKENDS = Experiment(
     grids={
         "smoke": _machines(SMOKE_ROWS, cores=8, threads=2, episodes=4, tau=2, seed=0),
         "quick": _machines(
-            QUICK_ROWS, cores=500, threads=4, number_format=FORMATS, episodes=20, tau=10, seed=QUICK_SEEDS
+            TIMED_ROWS,
+            cores=2000,
+            threads=4,
+            number_format=FORMATS,
+            **TIMED_SCHEDULE,
+            seed=QUICK_SEEDS,
         ),
         "paper": _machines(
             PAPER_ROWS,
@@ -264,6 +283,6 @@ _SYNCHRONISATION = Experiment(
 )
 
 EXPERIMENTS = MappingProxyType(
-    {entry.id: entry for entry in (_DATASETS, _QUALITY, _SCALING, _BACKENDS, _SYNCHRONISATION)}
+    {entry.id: entry for entry in (_DATASETS, _QUALITY, _STRONG_SCALING, _BACKENDS, _SYNCHRONISATION)}
 )
 """All experiments by id."""

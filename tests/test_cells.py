@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import datasets, environments, evaluation, results
+from swiftrl_core import cells, datasets, environments, evaluation, results
 from swiftrl_core.cells import Cell, _meetable, run_cell
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.training import train
@@ -125,6 +125,7 @@ def test_the_settings_of_a_row_make_the_cell_again(cell):
         ({"environment_options": {"desc": {1, 2}}}, "environment_options"),
         ({"backend": "abacus"}, "backend is 'abacus'"),
         ({"backend_options": {"thread": 2}}, "backend cpu has no option 'thread'"),
+        ({"backend_options": {"simulated_dpus": 2}}, "backend cpu has no option 'simulated_dpus'"),
         ({"hardware": True}, "hardware does not apply to backend cpu"),
         ({"data_seed": 1, "data": "lake.parquet"}, "data_seed does not apply to the file lake.parquet"),
         ({"data": "no-such-file"}, "cannot read no-such-file"),
@@ -213,3 +214,38 @@ def test_an_environment_without_exact_dynamics_has_estimates_only():
     )
     assert row["exact_return"] is row["optimum"] is row["max_error_optimal"] is None
     assert -2_000 < row["monte_carlo_mean"] < 20
+
+
+# --- a sample of the DPUs ---------------------------------------------------------------------------------
+
+
+def test_a_sample_of_the_dpus_gives_the_row_of_all_of_them():
+    cell = Cell(transitions=2_000, cores=4, episodes=4, tau=2, backend="pim", monte_carlo_episodes=0)
+    some = run_cell(replace(cell, backend_options={"simulated_dpus": 2}))
+    everything = run_cell(cell)
+    assert some["q_sha256"] == everything["q_sha256"]
+    assert json.loads(some["machine_details"])["simulated_dpus"] == 2
+    assert some["evidence"] == "simulated"
+
+
+def test_a_sample_is_no_larger_than_the_set():
+    with pytest.raises(
+        SwiftRLError, match="simulated_dpus is 5; expected a whole number of at least 1 and at most 4"
+    ):
+        Cell(
+            transitions=2_000,
+            cores=4,
+            episodes=4,
+            tau=2,
+            backend="pim",
+            backend_options={"simulated_dpus": 5},
+        )
+
+
+def test_hardware_runs_all_dpus_whatever_the_sample(monkeypatch):
+    cell = Cell(
+        transitions=100, cores=4, episodes=1, tau=1, backend="pim", backend_options={"simulated_dpus": 2}
+    )
+    assert cells._options_here(cell) == {"simulated_dpus": 2}
+    monkeypatch.setattr(cells, "hardware_reason", lambda: None)
+    assert cells._options_here(cell) == {}
