@@ -7,8 +7,11 @@ All backends give the same tables, every bit.
 """
 
 import importlib
+import json
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +21,10 @@ from swiftrl_core.checks import whole_number
 from swiftrl_core.chunks import pack, split
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.files import atomic_path, sha256_file
 from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.population import Population, Trained
+from swiftrl_core.results import MANIFEST, prepare_directory, provenance
 from swiftrl_core.training import Breakdown
 
 BACKENDS = {
@@ -49,6 +54,8 @@ class MultiAgentResult:
         Times in the paper's parts, with their evidence. There is no synchronisation: that part is 0.
     machine : dict
         What the backend says about itself.
+    settings : dict
+        The run's episodes, seed, backend and shared_data.
     """
 
     tables: np.ndarray
@@ -56,6 +63,7 @@ class MultiAgentResult:
     updates: int
     breakdown: Breakdown
     machine: dict
+    settings: dict
 
     @property
     def values(self) -> np.ndarray:
@@ -140,6 +148,12 @@ def train_agents(
         ),
         breakdown=Breakdown(trained.down_s, trained.kernel_s, 0.0, trained.up_s, 0.0, trained.evidence),
         machine=trained.machine,
+        settings={
+            "episodes": int(episodes),
+            "seed": int(seed),
+            "backend": backend,
+            "shared_data": shared_data,
+        },
     )
 
 
@@ -196,6 +210,71 @@ def populate(
     args["episodes"] = episodes
     problem = Problem(chosen[0], dataset.n_states, dataset.n_actions, seed)
     return Population(problem, records, starts, args)
+
+
+def majority(values: np.ndarray) -> np.ndarray:
+    """Return the greedy action (ties: lowest) that most agents have in each state, ties: lowest again.
+
+    Parameters
+    ----------
+    values : array (agents, states, actions)
+
+    Returns
+    -------
+    int array (states,)
+    """
+    votes = (values.argmax(axis=2)[:, :, None] == np.arange(values.shape[2])).sum(axis=0)
+    return votes.argmax(axis=1)
+
+
+def agreement(values: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
+    """Return how far each agent decides as its population does.
+
+    Parameters
+    ----------
+    values : array (agents, states, actions)
+    states : bool array (states,), optional
+        Which states count, such as those that are not terminal; by default all.
+
+    Returns
+    -------
+    float64 array (agents,)
+        Share of states in which the agent's greedy action is the `majority`'s.
+    """
+    counted = values if states is None else values[:, states]
+    return np.mean(counted.argmax(axis=2) == majority(counted), axis=1)
+
+
+def save(result: MultiAgentResult, dataset: Dataset, directory: str | os.PathLike) -> list[Path]:
+    """Write `tables.npy` (the format's own bits, agents x states x actions) and `manifest.json`; return their paths.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be written.
+    """
+    directory = prepare_directory(directory)
+    tables, manifest = directory / "tables.npy", directory / MANIFEST
+    manifest.unlink(missing_ok=True)
+    with atomic_path(tables) as temporary:
+        np.save(temporary, result.tables)
+    seconds = {part: value for part, value in asdict(result.breakdown).items() if part != "evidence"}
+    own = {name: [getattr(each, name) for each in result.learners] for name in ("alpha", "gamma", "epsilon")}
+    text = {
+        **provenance(),
+        "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
+        "learners": {name: getattr(result.learners[0], name) for name in ALIKE} | own,
+        **result.settings,
+        "agents": len(result.tables),
+        "updates": result.updates,
+        "evidence": str(result.breakdown.evidence),
+        "seconds": seconds,
+        "machine": result.machine,
+        "files": {tables.name: sha256_file(tables)},
+    }
+    with atomic_path(manifest) as temporary:
+        temporary.write_text(json.dumps(text, indent=2) + "\n")
+    return [tables, manifest]
 
 
 def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tuple[Learner, ...]:

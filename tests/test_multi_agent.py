@@ -1,19 +1,22 @@
 """Independent agents: every backend equals the plain Python reference in every bit, agent by agent."""
 
+import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import reference
 from host_gpu import HostGpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import aggregation, datasets, multi_agent_bench
+from swiftrl_core import aggregation, datasets, figures, multi_agent, multi_agent_bench
 from swiftrl_core.backends import Evidence, Problem
 from swiftrl_core.cpu import agents as cpu_agents
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.files import sha256_file
 from swiftrl_core.gpu import backend as gpu_backend
 from swiftrl_core.layout import KERNEL_DIRECTORY
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
@@ -343,6 +346,78 @@ def test_a_table_of_speeds_has_a_row_for_each_case():
         for number_format in NumberFormat
     }
     assert all(row["ns_per_agent_update"] > 0 and row["evidence"] == "measured" for row in rows)
+
+
+def test_a_population_agrees_as_far_as_its_members_decide_alike():
+    values = np.zeros((3, 4, 2), np.float32)
+    values[:, 0, 1] = 1  # all alike
+    values[2, 1, 1] = 1  # the third alone
+    values[1:, 2, 1] = 1  # the first alone
+    np.testing.assert_array_equal(multi_agent.majority(values), [1, 0, 1, 0])
+    np.testing.assert_allclose(multi_agent.agreement(values), [0.75, 1, 0.75])
+    np.testing.assert_allclose(
+        multi_agent.agreement(values, np.array([True, True, False, False])), [1, 1, 0.5]
+    )
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    done = train_agents(DATA, learners_of(DATA, 3, number_format="INT32"), episodes=2, backend="cpu")
+    tables, manifest = multi_agent.save(done, DATA, tmp_path / "run")
+    assert_same_bits(np.load(tables), done.tables)
+    told = json.loads(manifest.read_text())
+    assert told["learners"]["gamma"] == [each.gamma for each in done.learners]
+    assert (told["agents"], told["episodes"], told["evidence"]) == (3, 2, "measured")
+    assert told["files"] == {"tables.npy": sha256_file(tables)}
+
+
+def grid_of_agents(side):
+    alphas, gammas = np.meshgrid(np.linspace(0.1, 1, side), np.linspace(0.5, 0.95, side))
+    returns = np.linspace(0, 0.7, side * side)
+    columns = {"alpha": alphas.ravel(), "gamma": gammas.ravel(), "exact_return": returns}
+    return pd.DataFrame(columns | {"agreement": 1 - returns, "optimum": 0.74})
+
+
+PACKING = pd.DataFrame(
+    {
+        "number_format": ["FP32", "FP32", "INT32", "INT32"],
+        "agents_per_dpu": [1, 11, 1, 11],
+        "kernel_s": [0.02, 0.021, 0.005, 0.006],
+        "dpu_us_per_update": [10, 1, 3, 0.3],
+        "evidence": "simulated",
+    }
+)
+
+
+def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are():
+    table = grid_of_agents(8)
+    shuffled = table.sample(frac=1, random_state=0)
+    (left, *_) = figures.fig_population(shuffled).axes
+    np.testing.assert_array_equal(left.collections[0].get_array().ravel(), table["exact_return"])
+    assert len(left.texts) == 64
+    assert not figures.fig_population(grid_of_agents(9)).axes[0].texts
+
+
+def test_packing_is_drawn_hollow_where_it_is_simulated():
+    left, right = figures.fig_agents_per_dpu(PACKING).axes
+    np.testing.assert_allclose(left.lines[0].get_ydata(), [20, 21])
+    assert "simulated" in left.get_ylabel()
+    assert "simulated" in right.get_ylabel()
+    assert left.lines[0].get_markerfacecolor() == "none"
+    measured = figures.fig_agents_per_dpu(PACKING.assign(evidence="measured")).axes[0]
+    assert measured.lines[0].get_markerfacecolor() != "none"
+
+
+@pytest.mark.parametrize(
+    ("draw", "table"),
+    [(figures.fig_population, grid_of_agents(8)), (figures.fig_agents_per_dpu, PACKING)],
+    ids=["population", "agents_per_dpu"],
+)
+def test_the_same_table_gives_the_same_bytes(tmp_path, draw, table):
+    first, second = (
+        [file.read_bytes() for file in figures.save(draw(table), table, tmp_path / name, "figure")]
+        for name in ("first", "second")
+    )
+    assert first == second
 
 
 def test_agents_learn_the_lake():
