@@ -258,9 +258,12 @@ def _number_cells(axes: mpl.axes.Axes, grid: pd.DataFrame, image: mpl.collection
     """Write each value into its cell, dark on light or light on dark, if the cells are large enough."""
     if max(grid.shape) > MOST_LABELS:
         return
+    decimals = 2 if np.ptp(grid) < 10 else 0
     for (row, column), value in np.ndenumerate(grid.to_numpy()):
         colour = "white" if image.norm(value) < 0.5 else "black"
-        axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", size=6, color=colour)
+        axes.text(
+            column + 0.5, row + 0.5, f"{value:.{decimals}f}", ha="center", va="center", size=6, color=colour
+        )
 
 
 @contextmanager
