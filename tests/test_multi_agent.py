@@ -130,8 +130,8 @@ def run_lanes(engine, population, unit):
 
 @pytest.mark.parametrize("shape", SHAPES, ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize(("sampling", "number_format"), IN_STEP)
-@settings(max_examples=4)
-@given(st.integers(1, 260), st.integers(1, 40), st.integers(1, 20), st.integers(0, 99))
+@settings(max_examples=3)
+@given(st.integers(1, 150), st.integers(1, 40), st.integers(1, 20), st.integers(0, 99))
 def test_lanes_equal_the_reference(shape, sampling, number_format, agents, rows, unit, seed):
     data = random_data(shape, rows, seed)
     learners = learners_of(data, agents, sampling=sampling, number_format=number_format)
