@@ -102,7 +102,7 @@ def train_agents(
     learners : Learner or sequence of Learner
         One for all agents, or one for each; `spread` makes learners that differ in alpha and gamma.
     agents : int, optional
-        How many, at least 1; by default as many as there are learners. The paper's multi-agent run has 1,000.
+        How many, at least 1; by default as many as there are learners. The authors' code has 1,000.
     episodes : int
         Passes of each agent over its data, at least 1.
     seed : int

@@ -13,7 +13,7 @@ from swiftrl_core.population import Population
 
 ENVIRONMENTS = ("frozenlake", "taxi")
 TRANSITIONS = 10_000
-"""As in the paper's multi-agent run."""
+"""As in the authors' multi-agent code."""
 
 
 def rows(agents: int = 1024, episodes: int = 50, repetitions: int = 7) -> list[dict]:
