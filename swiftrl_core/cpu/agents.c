@@ -1,19 +1,20 @@
 /* Independent agents that learn from one stream of transitions, an agent a lane: dpu_src/multi_agent.c on this CPU.
  *
- * Every agent meets the same transition at the same time, so all lanes work on the same entry and the same next row, each
- * in a table of its own. Tables are therefore interleaved: entry e of all lanes stands together, and fetching a row is
- * loading it, with nothing to gather. What an update costs is its loads, one for each action and one for the entry.
+ * Every agent meets the same transition at the same time, so all lanes work on the same entry and the same next row,
+ * each in a table of its own. Tables are therefore interleaved: entry e of all lanes stands together, and fetching a
+ * row is loading it, with nothing to gather. What an update costs is its loads, one for each action and one for the
+ * entry.
  *
- * An agent's updates are a chain, each reading what one shortly before wrote. So a team of up to 8 vectors takes turns at
- * each transition, which is decoded once for all of them: while one waits for its operands, the others compute.
+ * An agent's updates are a chain, each reading what one shortly before wrote. So a team of up to 8 vectors takes turns
+ * at each transition, which is decoded once for all of them: while one waits for its operands, the others compute.
  *
- * The arithmetic is td_rule.h itself with vectors for numbers, and vectors for coefficients, since every agent may have
- * an alpha and a gamma of its own: IEEE single precision, no contraction, the kernel's order. So tables agree in every
- * bit. Only the largest of a row is found in another order. Equal numbers have equal bits here: a table that starts at
- * +0 never holds -0, which a sum rounded to nearest gives only where both parts are -0.
+ * The arithmetic is td_rule.h itself with vectors for numbers, and vectors for coefficients, since every agent may
+ * have an alpha and a gamma of its own: IEEE single precision, no contraction, the kernel's order. So tables agree in
+ * every bit. Only the largest of a row is found in another order. Equal numbers have equal bits here: a table that
+ * starts at +0 never holds -0, which a sum rounded to nearest gives only where both parts are -0.
  *
- * Build switches: SAMPLING (SEQ or STR), NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. Q-learning only: SARSA and
- * RAN draw random numbers and send every agent its own way; scalar.c learns so. */
+ * Build switches: SAMPLING (SEQ or STR), NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. Q-learning only: SARSA
+ * and RAN draw random numbers and send every agent its own way; scalar.c learns so. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +76,9 @@ INLINE lanes_t largest(const lanes_t *row, int team) {
   return best[0];
 }
 
-/* All agents of a team learn from one transition. Entry e of vector v is q[e * team + v]. Behind the last state stands a
- * row that stays zero: after termination its largest entry is B, without a branch that a CPU would often guess wrong. */
+/* All agents of a team learn from one transition. Entry e of vector v is q[e * team + v]. Behind the last state stands
+ * a row that stays zero: after termination its largest entry is B, without a branch that a CPU would often guess
+ * wrong. */
 INLINE void learn(lanes_t *q, struct transition t, const struct lane_args *args, int team) {
   uint32_t next = t.step >> 31 ? N_STATES : (t.step >> 16) & 0x7fff;
   const lanes_t *row = &q[next * N_ACTIONS * team];
@@ -129,8 +131,9 @@ int64_t lanes(void) { return LANES; }
 
 int64_t team(void) { return TEAM; }
 
-/* Train the agents of vectors first .. last - 1, LANES agents each, from tables of zeros; agent a's own ends at tables + a
- * * ENTRIES. All read the same `transitions` records, args[0].episodes times over. Returns 0, or -1 where memory is short. */
+/* Train the agents of vectors first .. last - 1, LANES agents each, from tables of zeros; agent a's own ends at tables
+ * + a * ENTRIES. All read the same `transitions` records, args[0].episodes times over. Returns 0, or -1 where memory
+ * is short. */
 int train_vectors(const struct transition *records, int64_t transitions, const struct learner_args *args,
                   value_t *tables, int64_t agents, int64_t first, int64_t last) {
   size_t vectors = (size_t)(ENTRIES + N_ACTIONS) * TEAM;
