@@ -23,6 +23,7 @@ from swiftrl_core import (
     results,
     spec,
     sweep,
+    sweep_bench,
 )
 from swiftrl_core.dpusim import MODEL_VERSION, PROFILES, validation
 from swiftrl_core.errors import SwiftRLError
@@ -34,7 +35,12 @@ from swiftrl_core.training import Schedule, train
 
 DEFAULT_EPISODES = 2000
 DEFAULT_TAU = 50
-BENCHES = {"simulator": simulator_bench, "engine": bench, "agents": multi_agent_bench}
+BENCHES = {
+    "simulator": simulator_bench,
+    "engine": bench,
+    "agents": multi_agent_bench,
+    "sweeps": sweep_bench,
+}
 PIM_OPTIONS = ("tasklets", "simulated_dpus", "hardware")
 
 

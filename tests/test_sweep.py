@@ -15,7 +15,7 @@ import pytest
 import yaml
 from odd_cells import OddCell
 
-from swiftrl_core import datasets, engines, experiments, results, sweep
+from swiftrl_core import datasets, engines, experiments, results, sweep, sweep_bench
 from swiftrl_core.cells import Cell
 from swiftrl_core.cli import main
 from swiftrl_core.engines import Processes, Serial
@@ -366,3 +366,11 @@ def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
     assert f"{len(experiments.expand('02', 'smoke'))} rows" in capsys.readouterr().out
     assert main(["experiment", "run", "99", "--out", out]) == 1
     assert "choose one of" in capsys.readouterr().err
+
+
+def test_the_benchmark_compares_engines(capsys):
+    measured = sweep_bench.rows(cells=6)
+    assert [row["engine"] for row in measured][:2] == ["serial", "processes"]
+    assert all(row["cells"] == 6 and row["cells_per_s"] > 0 for row in measured)
+    assert measured[0]["overhead_ms"] == 0
+    assert len(sweep_bench.table(measured).splitlines()) == 1 + len(measured)
