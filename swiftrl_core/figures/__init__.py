@@ -1,0 +1,70 @@
+"""Figures as pure functions of a table: `fig_xxx(DataFrame) -> Figure`, ready for a paper's column.
+
+Widths are those of a two-column page, text is 8 pt, fonts are embedded as TrueType, colours are seaborn's
+colour-blind palette. A time is drawn with its evidence: filled marks are measured, hollow ones are not, and the words
+`measured`, `simulated` and `modelled` stand in the figure. What `fig_xxx` draws of a table of runs, `table_xxx` returns
+as numbers.
+"""
+
+from swiftrl_core.figures.agents import fig_agents_per_dpu, fig_population
+from swiftrl_core.figures.data import (
+    fig_chunk_rewards,
+    fig_coverage,
+    fig_visits,
+    table_chunk_rewards,
+    table_coverage,
+)
+from swiftrl_core.figures.machines import fig_backends, table_backends
+from swiftrl_core.figures.quality import (
+    fig_learning_quality,
+    fig_number_formats,
+    fig_precision,
+    fig_table_error,
+    table_learning_quality,
+    table_number_formats,
+    table_table_error,
+)
+from swiftrl_core.figures.runs import ARROWS, PARTS, TILES, fig_breakdown, fig_learning_curve, fig_policy
+from swiftrl_core.figures.scaling import (
+    fig_scaling_breakdown,
+    fig_strong_scaling,
+    table_scaling_breakdown,
+    table_strong_scaling,
+)
+from swiftrl_core.figures.style import COLUMN_INCHES, PAGE_INCHES, STYLE, save
+from swiftrl_core.figures.synchronisation import fig_synchronisation, table_synchronisation
+
+__all__ = [
+    "ARROWS",
+    "COLUMN_INCHES",
+    "PAGE_INCHES",
+    "PARTS",
+    "STYLE",
+    "TILES",
+    "fig_agents_per_dpu",
+    "fig_backends",
+    "fig_breakdown",
+    "fig_chunk_rewards",
+    "fig_coverage",
+    "fig_learning_curve",
+    "fig_learning_quality",
+    "fig_number_formats",
+    "fig_policy",
+    "fig_population",
+    "fig_precision",
+    "fig_scaling_breakdown",
+    "fig_strong_scaling",
+    "fig_synchronisation",
+    "fig_table_error",
+    "fig_visits",
+    "save",
+    "table_backends",
+    "table_chunk_rewards",
+    "table_coverage",
+    "table_learning_quality",
+    "table_number_formats",
+    "table_scaling_breakdown",
+    "table_strong_scaling",
+    "table_synchronisation",
+    "table_table_error",
+]
