@@ -18,7 +18,7 @@ import numpy as np
 from swiftrl_core import aggregation
 from swiftrl_core.backends import Evidence, Problem
 from swiftrl_core.checks import whole_number
-from swiftrl_core.chunks import pack, split
+from swiftrl_core.chunks import split
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.files import atomic_path, sha256_file
@@ -33,6 +33,9 @@ BACKENDS = {
     "gpu": "swiftrl_core.gpu.agents",
 }
 """Name to module; each has `available() -> reason or None` and `train(population, **options) -> Trained`."""
+
+KERNEL_SWITCHES = ("ALGORITHM", "SAMPLING", "NUMBER_FORMAT")
+"""The choices that `multi_agent.c` has; any other it takes as the paper does, whose number is 0."""
 
 ALIKE = ("algorithm", "sampling", "number_format", "reward_range")
 """What all agents of a population have in common."""
@@ -197,19 +200,19 @@ def populate(
     """Return the agents of some learners, packed for a backend; parameters and errors as for `train_agents`."""
     chosen = _one_each(learners, None)
     episodes, seed = whole_number(episodes, "episodes", 1, 2**32 - 1), whole_number(seed, "seed", 0)
-    if shared_data:
-        records, starts = pack(dataset, chosen[0]), np.zeros(len(chosen), np.int64)
-        lengths = np.full(len(chosen), len(records))
-    else:
-        chunks = split(dataset, chosen[0], len(chosen))
-        records, starts, lengths = chunks.records, chunks.starts[:-1], chunks.lengths
+    if not shared_data and len(chosen) > len(dataset):
+        raise SwiftRLError(
+            f"{len(chosen)} agents for {len(dataset):,} transitions: use fewer agents, or let them share the data"
+        )
+    chunks = split(dataset, chosen[0], 1 if shared_data else len(chosen))
+    starts, lengths = (np.resize(each, len(chosen)) for each in (chunks.starts[:-1], chunks.lengths))
     states = random_states(seed, np.arange(len(chosen)))
     args = np.concatenate(
         [learner.arguments(lengths[a : a + 1], states[a : a + 1]) for a, learner in enumerate(chosen)]
     )
     args["episodes"] = episodes
     problem = Problem(chosen[0], dataset.n_states, dataset.n_actions, seed)
-    return Population(problem, records, starts, args)
+    return Population(problem, chunks.records, starts, args)
 
 
 def majority(values: np.ndarray) -> np.ndarray:
@@ -294,6 +297,12 @@ def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tupl
     for number, learner in enumerate(chosen):
         if not isinstance(learner, Learner):
             raise SwiftRLError(f"agent {number} has {learner!r} for a learner: give a Learner")
+        beyond = [name for name, value in learner.switches.items() if value and name not in KERNEL_SWITCHES]
+        if beyond:
+            raise SwiftRLError(
+                f"agent {number} has a learner with {' and '.join(beyond).lower()} beyond the paper, which independent "
+                "agents do not have: use the paper's update and a constant alpha"
+            )
     for name in ALIKE:
         for number, learner in enumerate(chosen):
             if getattr(learner, name) != getattr(chosen[0], name):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -62,12 +63,13 @@ def learners_of(data, agents, **choices):
 def expected(population):
     """Return the reference's tables (agents, entries)."""
     problem, tables = population.problem, []
+    learner = problem.learner
+    if learner.sampling == "REV":  # the population's records are turned round already
+        learner = replace(learner, sampling="SEQ")
     zeros = np.zeros(problem.entries, problem.learner.dtype)
     for args, start in zip(population.args, population.starts, strict=True):
         records = population.records[start : start + args["transitions"]]
-        trained = reference.train_core(
-            problem.learner, problem.n_actions, args, zeros, records, args["episodes"]
-        )
+        trained = reference.train_core(learner, problem.n_actions, args, zeros, records, args["episodes"])
         tables.append(trained[0])
     return np.stack(tables)
 
@@ -309,7 +311,7 @@ def test_the_kernel_includes_only_what_the_sdk_has():
                 "agents": 200,
                 "shared_data": False,
             },
-            "200 cores for 101 transitions",
+            "200 agents for 101 transitions: use fewer agents, or let them share the data",
         ),
     ],
 )
@@ -318,6 +320,16 @@ def test_what_does_not_fit_is_one_sentence(change, sentence):
     with pytest.raises(SwiftRLError, match=re.escape(sentence)) as caught:
         train_agents(DATA, **given)
     assert "\n" not in str(caught.value)
+
+
+def test_choices_that_the_kernel_does_not_have_are_refused():
+    class Beyond(Learner):
+        @property
+        def switches(self):
+            return super().switches | {"UPDATE": 1, "OTHER": 0}
+
+    with pytest.raises(SwiftRLError, match="agent 0 has a learner with update beyond the paper"):
+        train_agents(DATA, Beyond(reward_range=DATA.reward_range), 2, backend="cpu")
 
 
 def test_spread_makes_a_learner_for_each_alpha_and_gamma():

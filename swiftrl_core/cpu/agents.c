@@ -14,7 +14,7 @@
  * starts at +0 never holds -0, which a sum rounded to nearest gives only where both parts are -0.
  *
  * Build switches: SAMPLING (SEQ or STR), NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. Q-learning only: SARSA
- * and RAN draw random numbers and send every agent its own way; scalar.c learns so. */
+ * and RAN draw random numbers and send every agent its own way (agents_alone.c). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-"""Independent agents on the host's own cores: in lanes where they share a stream (`agents.c`), else one by one."""
+"""Independent agents on the host's own cores: in lanes where they stay in step, else one after the other."""
 
 import ctypes
 import time
@@ -11,7 +11,7 @@ import numpy as np
 from swiftrl_core import toolchain
 from swiftrl_core.backends import Evidence, Problem
 from swiftrl_core.checks import whole_number
-from swiftrl_core.cpu.backend import FOLDER, available, available_threads, compile_engine
+from swiftrl_core.cpu.backend import FOLDER, available, available_threads
 from swiftrl_core.layout import KERNEL_DIRECTORY
 from swiftrl_core.learner import Algorithm, Sampling
 from swiftrl_core.population import Population, Trained
@@ -61,19 +61,23 @@ def in_lanes(population: Population) -> bool:
 
 def compile_lanes(problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
     """Return agents.c built for a problem; `flags` are more compiler flags."""
-    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    library = toolchain.compile_shared_library(
-        [FOLDER / "agents.c"],
-        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
-    )
-    engine = ctypes.CDLL(str(library))
+    engine = _compile("agents.c", problem, flags)
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     engine.lanes.restype = engine.team.restype = count
     engine.train_vectors.argtypes = [pointer, count, pointer, pointer, count, count, count]
     engine.train_vectors.restype = ctypes.c_int
     return engine
+
+
+def _compile(source: str, problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
+    library = toolchain.compile_shared_library(
+        [FOLDER / source],
+        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
+        include_directories=[KERNEL_DIRECTORY],
+        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
+    )
+    return ctypes.CDLL(str(library))
 
 
 @dataclass(frozen=True)
@@ -107,14 +111,17 @@ def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple
 
 def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
     """Fill the tables; return what it took and 1, the agents that learn in step."""
-    engine = compile_engine(population.problem)
-    start = np.zeros(population.problem.entries, tables.dtype)
-    records, starts = (np.ascontiguousarray(array) for array in (population.records, population.starts))
-    args, passes = population.args.copy(), np.zeros(population.agents, np.int64)
-    pointers = [array.ctypes.data for array in (start, tables, records, starts, args, passes)]
-    return _timed(
-        lambda first, last: engine.train_cores(*pointers, first, last), population.agents, 1, threads
-    ), 1
+    engine = _compile("agents_alone.c", population.problem)
+    engine.train_agents.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2
+    engine.train_agents.restype = None
+    given = (population.records, population.starts, population.args)
+    arrays = [*map(np.ascontiguousarray, given), tables]
+    pointers = [array.ctypes.data for array in arrays]
+
+    def work(first: int, last: int) -> None:
+        engine.train_agents(*pointers, first, last)
+
+    return _timed(work, population.agents, 1, threads), 1
 
 
 def _timed(work: Callable[[int, int], None], items: int, unit: int, threads: int) -> _Spent:
