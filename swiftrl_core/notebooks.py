@@ -24,12 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import nbformat
 import numpy as np
 
 from swiftrl_core.errors import SwiftRLError
+
+if TYPE_CHECKING:  # a second and more to import: every command would wait for it
+    from nbformat import NotebookNode
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "notebooks"
 _TYPES = {
@@ -235,6 +237,8 @@ def execute(
     NotebookError
         If a cell fails, the kernel dies, or the time is up.
     """
+    import nbformat
+
     source, output = Path(source), Path(output)
     values = check(source, parameters or {})
     prepared = _prepared(source, values)
@@ -253,7 +257,7 @@ def execute(
     except BaseException:
         os.replace(partial, failed)
         raise
-    finished = nbformat.read(partial, as_version=4)
+    finished = _read(partial)
     finished.metadata.papermill |= {"input_path": source.name, "output_path": output.name}
     nbformat.write(finished, partial)
     os.replace(partial, output)
@@ -262,6 +266,8 @@ def execute(
 
 def is_done(job: Job) -> bool:
     """Return whether the output is there: complete, of this very notebook, with these parameters."""
+    import nbformat
+
     try:
         notebook = nbformat.read(job.output, as_version=4)
     except (OSError, ValueError):
@@ -413,14 +419,16 @@ def _refuse_unknown(
 # --- execution --------------------------------------------------------------------------------------------
 
 
-def _read(source: Path) -> nbformat.NotebookNode:
+def _read(source: Path) -> "NotebookNode":
+    import nbformat
+
     try:
         return nbformat.read(source, as_version=4)
     except (OSError, ValueError) as error:
         raise SwiftRLError(f"{source} is not a readable notebook ({error}): name an .ipynb file") from error
 
 
-def _parameter_cell(notebook: nbformat.NotebookNode, source: str | os.PathLike) -> int:
+def _parameter_cell(notebook: "NotebookNode", source: str | os.PathLike) -> int:
     tagged = [
         index for index, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])
     ]
@@ -429,8 +437,10 @@ def _parameter_cell(notebook: nbformat.NotebookNode, source: str | os.PathLike) 
     return tagged[0]
 
 
-def _prepared(source: Path, values: Mapping[str, Any]) -> nbformat.NotebookNode:
+def _prepared(source: Path, values: Mapping[str, Any]) -> "NotebookNode":
     """Return the notebook with the values in a cell of their own after the defaults."""
+    import nbformat
+
     notebook = _read(source)
     lines = ["# Parameters", *(f"{name} = {_literal(value)}" for name, value in values.items())]
     if any("Path(" in line for line in lines):
@@ -500,7 +510,7 @@ def _run(path: Path, name: str, timeout: float | None, progress_bar: bool) -> No
 
 def _stopped_in(output: Path) -> int:
     """Return the number of the last cell that started."""
-    cells = nbformat.read(output, as_version=4).cells
+    cells = _read(output).cells
     return sum(cell.metadata.get("papermill", {}).get("start_time") is not None for cell in cells)
 
 
