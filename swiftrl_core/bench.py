@@ -5,7 +5,6 @@ median over the repetitions. So a machine that is slow for a while is slow for a
 processor time of all threads together, to which other people's work on the machine adds less.
 """
 
-import ctypes
 import os
 import platform
 import sys
@@ -13,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -21,10 +19,10 @@ from swiftrl_core import toolchain
 from swiftrl_core.backends import Backend, Problem, open_backend
 from swiftrl_core.chunks import split
 from swiftrl_core.cpu import backend as cpu
+from swiftrl_core.cpu import doubles
 from swiftrl_core.datasets import Dataset, collect
 from swiftrl_core.learner import Learner
 
-RIVALS = Path(__file__).parent / "cpu" / "rivals.c"
 CORES = 2000
 ALPHA, GAMMA = 0.1, 0.95
 
@@ -302,25 +300,13 @@ def _numba(stage: _Stage) -> Iterator[Contender]:
 
 def _doubles(stage: _Stage) -> Contender:
     """Return the shape of the authors' released code: one table of doubles, records of 24 bytes, -O2."""
-    dataset = stage.dataset
-    integer, real = "<i4", "<f8"
-    kinds = {
-        "state": integer,
-        "action": integer,
-        "reward": real,
-        "next_state": integer,
-        "terminated": integer,
-    }
-    records = np.empty(len(dataset), list(kinds.items()))
-    for name in kinds:
-        records[name] = getattr(dataset, name)
-    function = _rivals().learn_doubles
+    records = doubles.records(stage.dataset)
+    shape = stage.dataset.n_states, stage.dataset.n_actions
 
     def learn() -> None:
-        q = np.zeros(dataset.n_states * dataset.n_actions)
-        function(q.ctypes.data, records.ctypes.data, len(records), dataset.n_actions, ALPHA, GAMMA)
+        doubles.learn(np.zeros(shape), records, ALPHA, GAMMA)
 
-    return stage.rival("C, 24-byte double records, -O2", learn, len(dataset), number_format="FP64")
+    return stage.rival("C, 24-byte double records, -O2", learn, len(records), number_format="FP64")
 
 
 def _model(stage: _Stage) -> Contender:
@@ -340,14 +326,5 @@ def _model(stage: _Stage) -> Contender:
 def _floor(stage: _Stage) -> Contender:
     """Return one store an update."""
     lines, stores = np.zeros(16 * 17, np.uint32), 50_000_000
-    function = _rivals().store_only
+    function = doubles.library().store_only
     return stage.rival("floor: one store an update", lambda: function(lines.ctypes.data, stores), stores)
-
-
-def _rivals() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(toolchain.compile_shared_library([RIVALS], flags=["-O2"])))
-    pointer, count, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-    library.learn_doubles.argtypes = [pointer, pointer, count, count, real, real]
-    library.store_only.argtypes = [pointer, count]
-    library.learn_doubles.restype = library.store_only.restype = None
-    return library

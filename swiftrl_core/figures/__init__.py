@@ -24,6 +24,7 @@ from swiftrl_core.figures.quality import (
     table_number_formats,
     table_table_error,
 )
+from swiftrl_core.figures.roofline import fig_roofline
 from swiftrl_core.figures.runs import ARROWS, PARTS, TILES, fig_breakdown, fig_learning_curve, fig_policy
 from swiftrl_core.figures.scaling import (
     fig_scaling_breakdown,
@@ -52,6 +53,7 @@ __all__ = [
     "fig_policy",
     "fig_population",
     "fig_precision",
+    "fig_roofline",
     "fig_scaling_breakdown",
     "fig_strong_scaling",
     "fig_synchronisation",

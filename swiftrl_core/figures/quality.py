@@ -304,12 +304,10 @@ def fig_precision(errors: pd.DataFrame) -> Figure:
         panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
         for axes, (environment, own) in zip(panels, groups, strict=True):
             for place, (count, some) in enumerate(own.groupby("cores")):
-                at = np.array([formats.index(name) for name in some["number_format"]]) + 0.2 * place - 0.2
-                shade = colour(place)
-                axes.plot(at, some["max_error"], "o", ms=4.5, color=shade, label=f"{count:,} cores, largest")
-                axes.plot(
-                    at, some["mean_error"], "_", ms=9, mew=1.5, color=shade, label=f"{count:,} cores, mean"
-                )
+                at = np.array([formats.index(name) for name in some["number_format"]]) + 0.24 * place - 0.12
+                shade, cores = colour(place), f"{count:,} core{'s' * int(count > 1)}"
+                axes.plot(at, some["max_error"], "o", ms=4.5, color=shade, label=f"{cores}, largest")
+                axes.plot(at, some["mean_error"], "_", ms=9, mew=1.5, color=shade, label=f"{cores}, mean")
             bounds = own.groupby("number_format", sort=False)["bound"].max().reindex(formats)
             axes.plot(range(len(formats)), bounds, "v", mfc="white", mec="black", ms=6, label="proved bound")
             axes.set(title=named(environment), yscale="log")
