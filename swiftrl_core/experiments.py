@@ -5,6 +5,7 @@ paper's sizes. The package runs the grid (`swiftrl experiment run`); the noteboo
 """
 
 import itertools
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,8 @@ class Experiment:
     grids : mapping
         Profile to the grids whose cells, in order and each once, are the experiment.
     figures : tuple of str
-        Names; `figures.fig_NAME` draws each from the table of the experiment's rows.
+        Names; `figures.fig_NAME` draws each from the table of the experiment's rows, `figures.table_NAME` returns the
+        numbers it shows.
     where_available : bool
         Leave out cells whose backend is not on this machine, such as a GPU, where otherwise the experiment stops.
     """
@@ -113,8 +115,8 @@ def unique(cells: Iterable[Cell]) -> list[Cell]:
     return list({cell.config_hash: cell for cell in cells}.values())
 
 
-def draw(experiment: str | Experiment, table: pd.DataFrame, directory: Path) -> list[Path]:
-    """Draw all figures of an experiment from its rows; return the files written.
+def draw(experiment: str | Experiment, table: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:
+    """Draw all figures of an experiment from its rows, each with the numbers it shows; return the files written.
 
     Raises
     ------
@@ -125,8 +127,8 @@ def draw(experiment: str | Experiment, table: pd.DataFrame, directory: Path) -> 
 
     written = []
     for name in find(experiment).figures:
-        figure = getattr(figures, f"fig_{name}")(table)
-        written += figures.save(figure, table, directory, name)
+        figure, shown = (getattr(figures, f"{what}_{name}")(table) for what in ("fig", "table"))
+        written += figures.save(figure, shown, directory, name)
     return written
 
 
