@@ -28,7 +28,15 @@
  * and the width of the range above. The maximum is no farther off than the table, so an update gives
  *     e <= (1 - alpha) E + alpha (gamma E + 1 + dg V) + (1 + da W),
  * which never grows beyond E = (1 + dg V + (1 + da W) / alpha) / (1 - gamma): 220 units or 0.022 at alpha 0.1 and gamma
- * 0.95. Each averaging adds at most 1/2 unit more. This is the worst case; the error seen is a hundredth of it. */
+ * 0.95. Each averaging adds at most 1/2 unit more. This is the worst case; the error seen is a hundredth of it.
+ *
+ * Beyond the paper (learn.h). A decaying alpha in INT32 is h / (h + (h - g) n), whose p is h and whose largest q is that
+ * of n = 65,535. The variance-reduced update multiplies differences to the round's table Qbar: with D = max |Tbar - Qbar|,
+ * which the host knows before the round, no entry gets farther from Qbar than E = (D + 1/2) / (1 - gamma), because
+ * |target - Qbar| <= D + gamma E + 1/2 = E and a step does not pass its target. So the products are bounded by g E and
+ * 2 p E (INT32_POW2: C E, 2 A E), and the host starts no round whose D lets one pass 32 bits. It rests only where every
+ * entry equals its Tbar, rounded once: at most (1/2 + 1/2) / (1 - gamma) = 20 units, 0.002, from the exact fixed point,
+ * whatever alpha is, and whatever gamma was rounded to. */
 #ifndef SWIFTRL_FIXED_POINT_H
 #define SWIFTRL_FIXED_POINT_H
 

@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* The learner's choices; a build picks one of each with -DALGORITHM=..., -DSAMPLING=..., -DNUMBER_FORMAT=... */
+/* The learner's choices; a build picks one of each with -DALGORITHM=..., -DSAMPLING=..., -DNUMBER_FORMAT=... A fourth
+ * sampling, REV, is SEQ over a chunk that the host has turned round (swiftrl_core/chunks.py). */
 #define ALGORITHM_Q_LEARNING 0
 #define ALGORITHM_SARSA 1
 
@@ -19,6 +20,17 @@
 #define NUMBER_FORMAT_FP32 0
 #define NUMBER_FORMAT_INT32 1
 #define NUMBER_FORMAT_INT32_POW2 2
+
+/* Choices beyond the paper (learn.h), -DUPDATE=... and -DALPHA_SCHEDULE=...; a build that names none takes the paper's,
+ * the first of each. */
+#define UPDATE_TD 0
+#define UPDATE_VR 1
+
+#define ALPHA_SCHEDULE_CONSTANT 0
+#define ALPHA_SCHEDULE_RESCALED_LINEAR 1
+
+/* Updates of a pair in a round after which alpha falls no further. */
+#define VISITS_LIMIT 65535
 
 /* STR takes every fourth transition, four times over, so that a pass still meets each once. */
 #define STR_STRIDE 4

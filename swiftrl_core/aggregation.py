@@ -1,6 +1,22 @@
-"""How the host combines the cores' tables into the one they all go on from."""
+"""How the host combines the cores' tables into the one they all go on from.
+
+`mean` is the paper's: every core counts the same, also for pairs its chunk does not hold, where it can only hand back
+what it was given. With many cores that is most of them, so a round moves a pair by a fraction of what was learned.
+
+`visited` is the mean over the cores whose chunk holds the pair: sum of Q_k / their number.
+`count` weighs each core by how often its chunk holds the pair: sum of n_k Q_k / sum of n_k.
+Both keep the old value of a pair that no chunk holds. Who saw more counts for more, as in importance averaging (Woo,
+Joshi, Chi: arXiv 2305.10697). There a weight grows exponentially with a core's visits, at the rate at which its table
+forgets; here it grows with the visits themselves, so that the mean over cores is one over transitions.
+
+In SEQ, STR and REV a round visits a pair exactly episodes times occurrences often, and the factor cancels. In RAN
+visits are drawn; there n_k is the expected number, which is the same: known beforehand, and without a round's noise.
+"""
 
 import numpy as np
+
+from swiftrl_core.chunks import Chunks
+from swiftrl_core.layout import constant
 
 
 def mean(tables: np.ndarray) -> np.ndarray:
@@ -23,7 +39,47 @@ def mean(tables: np.ndarray) -> np.ndarray:
         total = np.zeros(tables.shape[1:], np.float64)
         for table in tables:
             total += table
-        return (total / cores).astype(np.float32)
-    total = tables.sum(axis=0, dtype=np.int64)
-    magnitude = (2 * np.abs(total) + cores) // (2 * cores)
-    return (np.sign(total) * magnitude).astype(tables.dtype)
+    else:
+        total = tables.sum(axis=0, dtype=np.int64)
+    return _divided(total, cores, tables.dtype)
+
+
+def weighted(tables: np.ndarray, weights: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """Return the mean of all tables, each entry weighted; where no core has weight, the old entry.
+
+    FP32: each product of weight and entry is exact in float64 (weights below 2^29), and products are summed in core
+    order, divided by the sum of the weights, rounded once to float32. Fixed point: summed in int64, divided, rounded to
+    the nearest integer, ties away from zero.
+
+    Parameters
+    ----------
+    tables : float32 or int32 array (cores, entries)
+    weights : int array (cores, entries)
+        At least 0.
+    old : array (entries,), the tables' dtype
+
+    Returns
+    -------
+    array (entries,), the tables' dtype
+    """
+    total = np.zeros(tables.shape[1:], np.float64 if tables.dtype == np.float32 else np.int64)
+    for table, weight in zip(tables, weights, strict=True):
+        total += table.astype(total.dtype) * weight
+    weight = weights.sum(axis=0, dtype=np.int64)
+    return np.where(weight > 0, _divided(total, np.maximum(weight, 1), tables.dtype), old)
+
+
+def visits(chunks: Chunks, entries: int) -> np.ndarray:
+    """Return how often each chunk holds each pair, int32 (cores, entries)."""
+    core = np.repeat(np.arange(chunks.cores), chunks.lengths)
+    pair = chunks.records["step"] % constant("PAIR_LIMIT")
+    counted = np.bincount(core * entries + pair, minlength=chunks.cores * entries)
+    return counted.astype(np.int32).reshape(chunks.cores, entries)
+
+
+def _divided(total: np.ndarray, by: int | np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return total / by, rounded once: float64 to float32, int64 to the nearest int32, ties away from zero."""
+    if dtype == np.float32:
+        return (total / by).astype(np.float32)
+    magnitude = (2 * np.abs(total) + by) // (2 * by)
+    return (np.sign(total) * magnitude).astype(dtype)

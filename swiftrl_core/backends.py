@@ -9,7 +9,7 @@ import numpy as np
 
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.learner import Learner, random_states
+from swiftrl_core.learner import BEYOND_THE_PAPER, Learner, random_states
 
 
 class Evidence(StrEnum):
@@ -77,13 +77,15 @@ class AveragedRound:
     Attributes
     ----------
     table : array (entries,)
-        `aggregation.mean` of all cores' tables, in the number format's raw units.
+        What all cores' tables come to, in the number format's raw units: `aggregation.mean` for the paper's learners.
     down_s, kernel_s, up_s : float
         Seconds, as in `Round`.
     averaging_s : float
         Seconds to average.
     executed_updates : int or None
         As in `Round`.
+    preparing_s : float
+        Seconds of the host on what goes down beside the table.
     """
 
     table: np.ndarray
@@ -92,14 +94,16 @@ class AveragedRound:
     up_s: float
     averaging_s: float
     executed_updates: int | None = None
+    preparing_s: float = 0.0
 
 
 class Backend(Protocol):
     """A machine that trains many cores. Made from a `Problem`; used as load, run_round ..., close.
 
     A backend that averages by itself, to the same bits as `aggregation.mean`, has one method more, and the round loop
-    uses it: `run_rounds(table, rounds) -> Iterator[AveragedRound]`, which starts from `table` and makes a round of
-    rounds[i] episodes each time it is asked for the next, from the mean of the last.
+    uses it for learners that synchronise as the paper does: `run_rounds(table, rounds) -> Iterator[AveragedRound]`,
+    which starts from `table` and makes a round of rounds[i] episodes each time it is asked for the next, from the mean
+    of the last.
     """
 
     name: str
@@ -108,8 +112,11 @@ class Backend(Protocol):
     def load(self, chunks: Chunks) -> float:
         """Hand every core its chunk; return the seconds it took."""
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
-        """Start every core from `table` (entries,) and let it make `episodes` passes over its chunk."""
+    def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
+        """Start every core from `table` (entries,) and let it make `episodes` passes over its chunk.
+
+        `targets` (entries,) goes down beside the table in update vr: Tbar of `dpu_src/learn.h`.
+        """
 
     def describe(self) -> dict:
         """Return what a manifest should say about the machine: names and versions."""
@@ -129,6 +136,9 @@ BACKENDS = {
 }
 """Name to module; each module has `available() -> reason or None` and `open_backend(problem, cores, **options)`."""
 
+WITH_EVERY_CHOICE = ("pim", "cpu", "cpu-local", "gpu")
+"""Backends whose cores have chunks and tables of their own, and learn by every choice of a `Learner`."""
+
 
 def module(name: str):
     """Return a backend's module.
@@ -143,6 +153,22 @@ def module(name: str):
     return importlib.import_module(BACKENDS[name])
 
 
+def check_learner(name: str, learner: Learner) -> None:
+    """Raise `SwiftRLError` where a learner makes a choice that a backend does not have.
+
+    The baselines do what the paper did; the exact solution has no cores, so it has nothing to choose.
+    """
+    if name in WITH_EVERY_CHOICE:
+        return
+    for choice, paper in BEYOND_THE_PAPER.items():
+        given = getattr(learner, choice)
+        if given != paper:
+            raise SwiftRLError(
+                f"{choice} {given} does not apply to backend {name}: use {paper}, or one of the backends "
+                f"{', '.join(WITH_EVERY_CHOICE)}"
+            )
+
+
 def open_backend(name: str, problem: Problem, cores: int, **options) -> Backend:
     """Return a backend ready for `load`.
 
@@ -152,6 +178,7 @@ def open_backend(name: str, problem: Problem, cores: int, **options) -> Backend:
         If there is no such backend, it is not available here (with the reason), or it cannot hold the problem.
     """
     chosen = module(name)
+    check_learner(name, problem.learner)
     reason = chosen.available()
     if reason:
         raise SwiftRLError(f"backend {name} is not available here: {reason}")

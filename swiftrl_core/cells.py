@@ -32,12 +32,21 @@ from swiftrl_core.datasets import Dataset
 from swiftrl_core.environments import Environment
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.files import sha256_file
-from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
+from swiftrl_core.learner import (
+    BEYOND_THE_PAPER,
+    CHOICES,
+    Aggregation,
+    Algorithm,
+    AlphaSchedule,
+    Learner,
+    NumberFormat,
+    Sampling,
+    Update,
+)
 from swiftrl_core.pim.binding import hardware_reason
 from swiftrl_core.training import Schedule, TrainingResult, train
 
 RECORD_BYTES = 8  # of a transition on its way to a core: layout.h
-ENTRY_BYTES = 4  # of a table's entry, in every number format
 SAMPLE = "simulated_dpus"  # an option of `pim` that `train` takes, not its backend
 DISTRIBUTED = frozenset(("pim", "cpu", "gpu"))
 """Backends whose cores hold chunks and tables of their own, so that communication is defined."""
@@ -61,8 +70,8 @@ class Cell:
         Rows to collect, or rows to use of the file, from its start; by default 100,000, or all of the file.
     data_seed : int, optional
         Seeds the collection; by default `seed`, so that a grid over seeds runs over data sets, too.
-    algorithm, sampling, number_format, alpha, gamma, epsilon
-        See `Learner`. In Q-learning `epsilon` has no meaning and is set to None.
+    algorithm, sampling, number_format, aggregation, update, alpha_schedule, alpha, gamma, epsilon
+        See `Learner`. What has no meaning is set to None: `epsilon` in Q-learning, `alpha` in a falling schedule.
     cores, episodes, tau, seed : int
         See `Schedule`; `tau` is at most `episodes`.
     backend : str
@@ -94,7 +103,10 @@ class Cell:
     algorithm: Algorithm = Algorithm.Q_LEARNING
     sampling: Sampling = Sampling.SEQ
     number_format: NumberFormat = NumberFormat.FP32
-    alpha: float = 0.1
+    aggregation: Aggregation = Aggregation.MEAN
+    update: Update = Update.TD
+    alpha_schedule: AlphaSchedule = AlphaSchedule.CONSTANT
+    alpha: float | None = 0.1
     gamma: float = 0.95
     epsilon: float | None = 0.1
     cores: int = 64
@@ -115,14 +127,16 @@ class Cell:
         learner = self._learner(environment)
         self._settle(
             environment=environment.name,
-            algorithm=learner.algorithm,
-            sampling=learner.sampling,
-            number_format=learner.number_format,
+            **{name: getattr(learner, name) for name in CHOICES},
+            alpha=None if learner.decays else self.alpha,
             epsilon=self.epsilon if learner.algorithm == Algorithm.SARSA else None,
             **self._settled_data(),
         )
         _check_schedule(self)
         _check_backend(self)
+        backends.check_learner(self.backend, learner)
+        if self.alpha is None and not learner.decays:
+            raise SwiftRLError("alpha is missing: a constant learning rate needs a number, such as 0.1")
         if learner.algorithm == Algorithm.SARSA and self.epsilon is None:
             raise SwiftRLError("epsilon is missing: sarsa needs a probability of a random next action")
         if self.monte_carlo_episodes == 1:
@@ -145,7 +159,10 @@ class Cell:
     @property
     def label(self) -> str:
         """What a person needs to tell the cell from its neighbours."""
-        learner = f"{self.algorithm} {self.sampling} {self.number_format}"
+        beyond = [
+            getattr(self, name) for name, paper in BEYOND_THE_PAPER.items() if getattr(self, name) != paper
+        ]
+        learner = " ".join([self.algorithm, self.sampling, self.number_format, *beyond])
         size = f"{self.cores:,} cores, tau {self.tau}, seed {self.seed}"
         return f"{self.environment} {self.transitions or 'all'} rows, {learner}, {size}, {self.backend}"
 
@@ -174,10 +191,13 @@ class Cell:
             self.algorithm,
             self.sampling,
             self.number_format,
-            self.alpha,
+            Learner.alpha if self.alpha is None else self.alpha,
             self.gamma,
             0.0 if self.epsilon is None else self.epsilon,
             environment.reward_range,
+            self.aggregation,
+            self.update,
+            self.alpha_schedule,
         )
 
     def _settled_data(self) -> dict[str, Any]:
@@ -363,6 +383,9 @@ _CHECKS = MappingProxyType(
         "algorithm": _text,
         "sampling": _text,
         "number_format": _text,
+        "aggregation": _text,
+        "update": _text,
+        "alpha_schedule": _text,
         "alpha": _number,
         "gamma": _number,
         "epsilon": _number,
@@ -378,7 +401,7 @@ _CHECKS = MappingProxyType(
         "ties": _one_of_ties,
     }
 )
-_OPTIONAL = frozenset(("data", "data_sha256", "transitions", "data_seed", "epsilon"))
+_OPTIONAL = frozenset(("data", "data_sha256", "transitions", "data_seed", "alpha", "epsilon"))
 
 
 def _check_schedule(cell: Cell) -> None:
@@ -553,13 +576,17 @@ def _training_columns(cell: Cell, result: TrainingResult, rows: int) -> dict[str
     """Say what was done, how long it took, and on what."""
     times = asdict(result.breakdown)
     machine = result.machine
-    tables = 2 * result.rounds * cell.cores * result.q_raw.size * ENTRY_BYTES
+    down, up = result.round_bytes_down, result.round_bytes_up
+    total = RECORD_BYTES * rows + result.rounds * (down + up)
+    distributed = cell.backend in DISTRIBUTED
     return {
         "q_sha256": hashlib.sha256(np.ascontiguousarray(result.q_raw)).hexdigest(),
         "nominal_updates": rows * cell.episodes,
         "executed_updates": result.executed_updates,
         "rounds": result.rounds,
-        "bytes_communicated": RECORD_BYTES * rows + tables if cell.backend in DISTRIBUTED else None,
+        "round_bytes_down": down if distributed else None,
+        "round_bytes_up": up if distributed else None,
+        "bytes_communicated": total if distributed else None,
         **{name: times[name] for name in (*results.PARTS, "host_averaging")},
         "evidence": str(result.breakdown.evidence),
         "hardware_profile": machine.get("hardware"),

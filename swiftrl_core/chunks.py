@@ -7,7 +7,7 @@ import numpy as np
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import constant, struct
-from swiftrl_core.learner import Learner
+from swiftrl_core.learner import Learner, Sampling
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class Chunks:
     Attributes
     ----------
     records : structured array (n,)
-        `struct transition` of layout.h, 8 bytes each, in the data set's order.
+        `struct transition` of layout.h, 8 bytes each, in the data set's order; in REV each chunk from its end.
     starts : int64 array (cores + 1,)
         Chunk i is records[starts[i]:starts[i + 1]].
     numbers : int64 array (cores,)
@@ -66,7 +66,16 @@ def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
     short, longer = divmod(rows, cores)
     starts = np.zeros(cores + 1, np.int64)
     np.cumsum(np.where(np.arange(cores) < longer, short + 1, short), out=starts[1:])
-    return Chunks(pack(dataset, learner), starts, np.arange(cores))
+    records = pack(dataset, learner)
+    if learner.sampling == Sampling.REV:
+        records = turn_round(records, starts)
+    return Chunks(records, starts, np.arange(cores))
+
+
+def turn_round(records: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the records with each chunk's in reverse order, so that SEQ over them is REV over the data."""
+    mirrored = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts))
+    return records[mirrored - np.arange(len(records))]
 
 
 def pack(dataset: Dataset, learner: Learner) -> np.ndarray:

@@ -27,7 +27,15 @@ from swiftrl_core import (
 )
 from swiftrl_core.dpusim import MODEL_VERSION, PROFILES, validation
 from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
+from swiftrl_core.learner import (
+    Aggregation,
+    Algorithm,
+    AlphaSchedule,
+    Learner,
+    NumberFormat,
+    Sampling,
+    Update,
+)
 from swiftrl_core.pim import bench as simulator_bench
 from swiftrl_core.pim.binding import hardware_reason
 from swiftrl_core.store import Store
@@ -140,10 +148,13 @@ def train_command(options: argparse.Namespace) -> None:
         algorithm=options.algorithm,
         sampling=options.sampling,
         number_format=options.number_format,
-        alpha=options.alpha,
+        alpha=Learner.alpha if options.alpha is None else options.alpha,
         gamma=options.gamma,
-        epsilon=0.1 if options.epsilon is None else options.epsilon,
+        epsilon=Learner.epsilon if options.epsilon is None else options.epsilon,
         reward_range=dataset.reward_range,
+        aggregation=options.aggregation,
+        update=options.update,
+        alpha_schedule=options.alpha_schedule,
     )
     tau = min(DEFAULT_TAU, options.episodes) if options.tau is None else options.tau
     schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
@@ -267,6 +278,10 @@ def _refuse_misfits(options: argparse.Namespace) -> None:
         raise SwiftRLError(
             f"--epsilon does not apply to {options.algorithm}: drop it, or use --algorithm sarsa"
         )
+    if options.alpha is not None and options.alpha_schedule != AlphaSchedule.CONSTANT:
+        raise SwiftRLError(
+            f"--alpha does not apply to --alpha-schedule {options.alpha_schedule}, which sets it: drop one of the two"
+        )
     for name in PIM_OPTIONS:
         if getattr(options, name) is not None and options.backend != "pim":
             option = "--" + name.replace("_", "-")
@@ -292,6 +307,7 @@ def _training_lines(directory: Path, result) -> list[str]:
     parts = result.breakdown
     return [
         f"{directory}: {result.updates:,} updates in {result.rounds} rounds",
+        f"tables, a round: {result.round_bytes_down:,} bytes down to the cores, {result.round_bytes_up:,} up",
         f"time, {parts.evidence} ({result.machine['name']}; averaging on the host is measured here)",
         f"  CPU-PIM         {parts.cpu_to_pim:12.6f} s",
         f"  PIM kernel      {parts.pim_kernel:12.6f} s",
@@ -381,6 +397,18 @@ def _add_train(commands) -> None:
     sub.add_argument("--algorithm", choices=list(Algorithm), default=Algorithm.Q_LEARNING)
     sub.add_argument("--sampling", choices=list(Sampling), default=Sampling.SEQ)
     sub.add_argument("--number-format", choices=list(NumberFormat), default=NumberFormat.FP32)
+    sub.add_argument(
+        "--aggregation",
+        choices=list(Aggregation),
+        default=Aggregation.MEAN,
+        help="mean of all cores' tables, of those that saw a pair, or weighted by how often they did (default mean)",
+    )
+    sub.add_argument(
+        "--update",
+        choices=list(Update),
+        default=Update.TD,
+        help="the paper's td, or vr, variance-reduced (default td)",
+    )
     sub.add_argument("--backend", choices=list(backends.BACKENDS), default="pim")
     sub.add_argument("--dpus", type=int, default=64, metavar="N", help="PIM cores")
     sub.add_argument("--tasklets", type=int, metavar="T", help="tasklets that learn on a DPU: 1")
@@ -393,7 +421,13 @@ def _add_train(commands) -> None:
     sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(PROFILES)}")
     sub.add_argument("--episodes", type=int, default=DEFAULT_EPISODES)
     sub.add_argument("--tau", type=int, help=f"episodes between synchronisations (default {DEFAULT_TAU})")
-    sub.add_argument("--alpha", type=float, default=0.1)
+    sub.add_argument("--alpha", type=float, help="learning rate (default 0.1)")
+    sub.add_argument(
+        "--alpha-schedule",
+        choices=list(AlphaSchedule),
+        default=AlphaSchedule.CONSTANT,
+        help="rescaled_linear: 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round (default constant)",
+    )
     sub.add_argument("--gamma", type=float, default=0.95)
     sub.add_argument("--epsilon", type=float, help="SARSA's exploration (default 0.1)")
     sub.add_argument("--seed", type=int, default=0)

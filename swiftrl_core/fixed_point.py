@@ -14,6 +14,8 @@ INT32_MAX = 2**31 - 1
 MOST_BITS = 13
 FEWEST_BITS = 8
 """Coefficients of INT32_POW2 have 13 bits where products allow it, and never under 8 (0.4 % of 1)."""
+LARGEST_ENTRY = 2**30 - 1
+"""Update vr: no entry of a round's table is larger, so that it and its deviation together fit 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Coefficients:
     alpha_used, gamma_used : Fraction
         The learning rate and discount that the integers stand for.
     low, high : int
-        Smallest and largest value an entry of the table can take, in units.
+        Smallest and largest value an entry of the table can take, in units; in update vr the first round's.
+    largest_deviation : int
+        Update vr: how far from the round's table an entry may get, in units, with all products still fitting.
     """
 
     scale: int
@@ -41,6 +45,12 @@ class Coefficients:
     gamma_used: Fraction
     low: int
     high: int
+    largest_deviation: int
+
+    @property
+    def largest_gap(self) -> float:
+        """Update vr: the largest |Tbar - Qbar|, in units, that a round may start with; see `fixed_point.h`."""
+        return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
 
     def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:
         """Return the largest possible distance to exact arithmetic, in values (not units); see `fixed_point.h`.
@@ -60,7 +70,9 @@ class Coefficients:
         return units / self.scale
 
 
-def decimal_coefficients(alpha: float, gamma: float, rewards: tuple[float, float]) -> Coefficients:
+def decimal_coefficients(
+    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+) -> Coefficients:
     """Return the INT32 rule's coefficients: fractions in lowest terms, values in units of 1/10,000.
 
     Parameters
@@ -71,6 +83,11 @@ def decimal_coefficients(alpha: float, gamma: float, rewards: tuple[float, float
         Discount, at least 0 and below 1; likewise.
     rewards : (float, float)
         Smallest and largest reward.
+    decays : bool
+        alpha is `learn.h`'s h / (h + (h - g) n) instead, gamma being g / h; what is returned for alpha holds h and the
+        largest denominator.
+    vr : bool
+        Products are those of update vr; that its first round fits is proved here, the rest when a round begins.
 
     Raises
     ------
@@ -81,27 +98,39 @@ def decimal_coefficients(alpha: float, gamma: float, rewards: tuple[float, float
     step, discount = (Fraction(x).limit_denominator(scale) for x in (alpha, gamma))
     if step == 0 or discount == 1:
         raise _not_representable("INT32", alpha, gamma, "a multiple of 1/10,000")
+    over, under = step.numerator, step.denominator
+    if decays:
+        over = discount.denominator
+        under = over + (over - discount.numerator) * constant("VISITS_LIMIT")
+        step = Fraction(over, under)
     low, high = _range(scale, rewards, discount)
     product = max(
         discount.numerator * max(high, -low) + discount.denominator // 2,
-        step.numerator * (high - low) + step.denominator // 2,
+        over * _width(low, high, vr) + under // 2,
     )
     if product > INT32_MAX:
         raise _overflow("INT32", alpha, gamma, rewards)
     return Coefficients(
         scale,
-        alpha=step.numerator,
-        alpha_scale=step.denominator,
+        alpha=over,
+        alpha_scale=under,
         gamma=discount.numerator,
         gamma_scale=discount.denominator,
         alpha_used=step,
         gamma_used=discount,
         low=low,
         high=high,
+        largest_deviation=min(
+            (INT32_MAX - discount.denominator // 2) // max(discount.numerator, 1),
+            (INT32_MAX - under // 2) // (2 * over),
+            LARGEST_ENTRY,
+        ),
     )
 
 
-def binary_coefficients(alpha: float, gamma: float, rewards: tuple[float, float]) -> Coefficients:
+def binary_coefficients(
+    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+) -> Coefficients:
     """Return the INT32_POW2 rule's coefficients: shifts by up to 13 bits, values in units of 2^-13.
 
     Parameters and errors as for `decimal_coefficients`.
@@ -119,10 +148,11 @@ def binary_coefficients(alpha: float, gamma: float, rewards: tuple[float, float]
             break
     else:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
-    alpha_bits = _most_bits(alpha, high - low)
+    largest_alpha = 1.0 if decays else alpha
+    alpha_bits = _most_bits(largest_alpha, _width(low, high, vr))
     if alpha_bits is None:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
-    step = round(alpha * 2**alpha_bits)
+    step = round(largest_alpha * 2**alpha_bits)
     if step == 0:
         raise _not_representable(
             "INT32_POW2", alpha, gamma, f"at least 2^-{alpha_bits + 1} away from 0 and 1"
@@ -137,6 +167,11 @@ def binary_coefficients(alpha: float, gamma: float, rewards: tuple[float, float]
         gamma_used=discount,
         low=low,
         high=high,
+        largest_deviation=min(
+            (INT32_MAX - 2 ** (gamma_bits - 1)) // complement,
+            (INT32_MAX - 2 ** (alpha_bits - 1)) // (2 * step),
+            LARGEST_ENTRY,
+        ),
     )
 
 
@@ -145,6 +180,11 @@ def _range(scale: int, rewards: tuple[float, float], discount: Fraction) -> tupl
     least = min(0, round(rewards[0] * scale))
     most = max(0, round(rewards[1] * scale))
     return floor((least - Fraction(1, 2)) / (1 - discount)), ceil((most + Fraction(1, 2)) / (1 - discount))
+
+
+def _width(low: int, high: int, vr: bool) -> int:
+    """Return the largest |target - Q|: all of the range, or in update vr twice how far entries get from Qbar = 0."""
+    return 2 * max(high, -low) if vr else high - low
 
 
 def _most_bits(alpha: float, width: int) -> int | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import isfinite
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,11 +21,12 @@ class Algorithm(StrEnum):
 
 
 class Sampling(StrEnum):
-    """The order of a pass over a chunk: sequential, strided by four, or random with replacement."""
+    """The order of a pass over a chunk: sequential, strided by four, random with replacement, or from the end."""
 
     SEQ = "SEQ"
     STR = "STR"
     RAN = "RAN"
+    REV = "REV"
 
 
 class NumberFormat(StrEnum):
@@ -33,6 +35,50 @@ class NumberFormat(StrEnum):
     FP32 = "FP32"
     INT32 = "INT32"
     INT32_POW2 = "INT32_POW2"
+
+
+class Aggregation(StrEnum):
+    """How the cores' tables become one: see `swiftrl_core.aggregation`."""
+
+    MEAN = "mean"
+    VISITED = "visited"
+    COUNT = "count"
+
+
+class Update(StrEnum):
+    """What a core does with a transition: the paper's temporal difference, or the variance-reduced one."""
+
+    TD = "td"
+    VR = "vr"
+
+
+class AlphaSchedule(StrEnum):
+    """How the learning rate goes on within a round: it stays, or it falls with a pair's updates."""
+
+    CONSTANT = "constant"
+    RESCALED_LINEAR = "rescaled_linear"
+
+
+CHOICES = MappingProxyType(
+    {
+        "algorithm": Algorithm,
+        "sampling": Sampling,
+        "number_format": NumberFormat,
+        "aggregation": Aggregation,
+        "update": Update,
+        "alpha_schedule": AlphaSchedule,
+    }
+)
+"""What a learner is made of, name to kind."""
+
+BEYOND_THE_PAPER = MappingProxyType(
+    {
+        "aggregation": Aggregation.MEAN,
+        "update": Update.TD,
+        "alpha_schedule": AlphaSchedule.CONSTANT,
+    }
+)
+"""Choices that came later, name to the paper's own."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +90,29 @@ class Learner:
     algorithm : Algorithm or str
         `q_learning` or `sarsa`.
     sampling : Sampling or str
-        `SEQ`, `STR` or `RAN`.
+        `SEQ`, `STR` or `RAN`; beyond the paper `REV`, the chunk from its end to its front.
     number_format : NumberFormat or str
         `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13).
     alpha : float
-        Learning rate, above 0 and at most 1. The authors' code uses 0.1.
+        Learning rate, above 0 and at most 1. The authors' code uses 0.1. Without meaning in `rescaled_linear`.
     gamma : float
         Discount, at least 0 and at most 1 (below 1 in fixed point). The authors' code uses 0.95.
     epsilon : float
         SARSA's probability of a random next action, from 0 to 1. The authors' code uses 0.1.
     reward_range : (float, float)
         Smallest and largest reward the learner will meet; fixed point proves with it that no product overflows.
+    aggregation : Aggregation or str
+        `mean` (the paper's), `visited` or `count`: see `swiftrl_core.aggregation`.
+    update : Update or str
+        `td` (the paper's), or `vr`, variance-reduced, for q_learning: see `dpu_src/learn.h`.
+    alpha_schedule : AlphaSchedule or str
+        `constant` (the paper's), or `rescaled_linear`: 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round,
+        on its core. See `dpu_src/learn.h`.
 
     Raises
     ------
     SwiftRLError
-        If a value is out of range, or fixed point cannot hold the combination.
+        If a value is out of range, choices do not go together, or fixed point cannot hold the combination.
     """
 
     algorithm: Algorithm = Algorithm.Q_LEARNING
@@ -69,9 +122,12 @@ class Learner:
     gamma: float = 0.95
     epsilon: float = 0.1
     reward_range: tuple[float, float] = (0.0, 1.0)
+    aggregation: Aggregation = Aggregation.MEAN
+    update: Update = Update.TD
+    alpha_schedule: AlphaSchedule = AlphaSchedule.CONSTANT
 
     def __post_init__(self) -> None:
-        for name, kind in (("algorithm", Algorithm), ("sampling", Sampling), ("number_format", NumberFormat)):
+        for name, kind in CHOICES.items():
             object.__setattr__(self, name, _choice(name, kind, getattr(self, name)))
         _within("alpha", self.alpha, 0, 1, low_excluded=True)
         _within("gamma", self.gamma, 0, 1)
@@ -80,6 +136,15 @@ class Learner:
         if not (isfinite(low) and isfinite(high) and low <= high):
             raise SwiftRLError(
                 f"reward_range is ({low}, {high}): give the smallest and the largest reward, two finite numbers"
+            )
+        if self.update == Update.VR and self.algorithm != Algorithm.Q_LEARNING:
+            raise SwiftRLError(
+                "update vr does not apply to sarsa: its targets are means of maxima, which q_learning bootstraps from; "
+                "use q_learning, or update td"
+            )
+        if self.decays and self.gamma == 1:
+            raise SwiftRLError(
+                "gamma is 1, at which alpha_schedule rescaled_linear never falls: use gamma below 1, or constant"
             )
         if self.number_format != NumberFormat.FP32:
             if self.gamma == 1:
@@ -94,6 +159,16 @@ class Learner:
         return np.dtype("<f4") if self.number_format == NumberFormat.FP32 else np.dtype("<i4")
 
     @property
+    def decays(self) -> bool:
+        """Whether alpha falls within a round, so that `alpha` itself has no meaning."""
+        return self.alpha_schedule == AlphaSchedule.RESCALED_LINEAR
+
+    @property
+    def synchronises_as_the_paper(self) -> bool:
+        """Whether a round's two ends are the paper's: the mean goes down, alone, and tables come up to be averaged."""
+        return self.update == Update.TD and self.aggregation == Aggregation.MEAN
+
+    @property
     def scale(self) -> int:
         """Units of a table's entry per 1.0; 1 in FP32."""
         return 1 if self.number_format == NumberFormat.FP32 else self.coefficients.scale
@@ -105,15 +180,20 @@ class Learner:
             NumberFormat.INT32: fixed_point.decimal_coefficients,
             NumberFormat.INT32_POW2: fixed_point.binary_coefficients,
         }[self.number_format]
-        return make(self.alpha, self.gamma, self.reward_range)
+        return make(
+            self.alpha, self.gamma, self.reward_range, decays=self.decays, vr=self.update == Update.VR
+        )
 
     @property
     def switches(self) -> dict[str, int]:
-        """The build switches of the kernel that learns this way."""
+        """The build switches of the kernel that learns this way; REV is SEQ over chunks turned round by the host."""
+        sampling = Sampling.SEQ if self.sampling == Sampling.REV else self.sampling
         return {
             "ALGORITHM": constant(f"ALGORITHM_{self.algorithm.name}"),
-            "SAMPLING": constant(f"SAMPLING_{self.sampling.name}"),
+            "SAMPLING": constant(f"SAMPLING_{sampling.name}"),
             "NUMBER_FORMAT": constant(f"NUMBER_FORMAT_{self.number_format.name}"),
+            "UPDATE": constant(f"UPDATE_{self.update.name}"),
+            "ALPHA_SCHEDULE": constant(f"ALPHA_SCHEDULE_{self.alpha_schedule.name}"),
         }
 
     def arguments(self, transitions: np.ndarray, random_states: np.ndarray) -> np.ndarray:

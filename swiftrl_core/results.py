@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 TABLES = ("q_table.npy", "q_table_raw.npy")
 MANIFEST = "manifest.json"
 
-ROW_SCHEMA_VERSION = 1
+ROW_SCHEMA_VERSION = 2
 """Raised when a column changes its name, type or meaning: rows of two versions never stand in one table."""
 
 
@@ -53,7 +53,10 @@ COLUMNS = pa.schema(
         _column("algorithm", pa.string()),
         _column("sampling", pa.string()),
         _column("number_format", pa.string()),
-        _column("alpha", pa.float64()),
+        _column("aggregation", pa.string()),
+        _column("update", pa.string()),
+        _column("alpha_schedule", pa.string()),
+        _column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
         _column("gamma", pa.float64()),
         _column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
         _column("cores", pa.int64()),
@@ -86,7 +89,10 @@ COLUMNS = pa.schema(
         _column("nominal_updates", pa.int64()),
         _column("executed_updates", pa.int64()),
         _column("rounds", pa.int64()),
-        _column("bytes_communicated", pa.int64(), nullable=True),  # null where nothing is distributed
+        # bytes to and from all cores together; null where nothing is distributed
+        _column("round_bytes_down", pa.int64(), nullable=True),  # tables, in each round
+        _column("round_bytes_up", pa.int64(), nullable=True),
+        _column("bytes_communicated", pa.int64(), nullable=True),  # of the whole run, the chunks included
         # the time, in seconds, and what it is
         _column("cpu_to_pim", pa.float64()),
         _column("pim_kernel", pa.float64()),
@@ -189,6 +195,8 @@ def describe_run(
         "host_averaging_evidence": "measured",
         "updates": result.updates,
         "rounds": result.rounds,
+        "round_bytes_down": result.round_bytes_down,
+        "round_bytes_up": result.round_bytes_up,
         "machine": result.machine,
         "host": {
             "system": platform.platform(),

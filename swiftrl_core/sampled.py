@@ -87,7 +87,7 @@ class SampledPim:
             "to_dpu", self._problem.arguments(chunks).itemsize
         )
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+    def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Train all cores, check the simulated ones against them. See `Backend.run_round`.
 
         Raises
@@ -95,13 +95,13 @@ class SampledPim:
         SwiftRLError
             If a simulated DPU's table differs from the engine's, naming the DPU, the round and the entry.
         """
-        trained = self._engine.run_round(table, episodes)
-        simulated = self._dpus.run_round(table, episodes)
+        trained = self._engine.run_round(table, episodes, targets)
+        simulated = self._dpus.run_round(table, episodes, targets)
         self._rounds += 1
         self._require_equal(simulated.tables, trained.tables[self._chosen])
-        down = self._transfer("to_dpu", 4, "broadcast") + self._transfer(
-            "to_dpu", self._table_bytes, "broadcast"
-        )
+        tables_down = 1 if targets is None else 2
+        down = self._transfer("to_dpu", 4, "broadcast")
+        down += tables_down * self._transfer("to_dpu", self._table_bytes, "broadcast")
         return Round(trained.tables, down, simulated.kernel_s, self._transfer("from_dpu", self._table_bytes))
 
     def describe(self) -> dict:

@@ -1,7 +1,8 @@
 """The round loop, the same for all backends.
 
 A round is tau episodes on every core and one synchronisation: the host gathers the local tables, averages them and
-hands the mean to every core. The last round's mean is the result.
+hands the mean to every core. The last round's mean is the result. How tables are averaged, and what goes down beside
+the mean, the learner chooses (`swiftrl_core.synchronisation`).
 """
 
 import time
@@ -11,13 +12,13 @@ from functools import partial
 
 import numpy as np
 
-from swiftrl_core import aggregation
 from swiftrl_core.backends import AveragedRound, Backend, Evidence, Problem, open_backend
 from swiftrl_core.chunks import Chunks, split
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Learner
 from swiftrl_core.sampled import open_sampled
+from swiftrl_core.synchronisation import Synchronisation, bytes_of_a_round
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ class Breakdown:
     pim_to_cpu : float
         The last round's tables to the host, averaged into the result.
     host_averaging : float
-        The share of the two parts above that went into averaging. Measured, here on a clock or by the backend.
+        The share of the parts above that the host spent on averaging and, in update vr, on each round's targets.
+        Measured, here on a clock or by the backend.
     evidence : Evidence
         What the rest of the times are.
     """
@@ -103,6 +105,9 @@ class TrainingResult:
         Updates really made; fewer where the backend left out episodes that could not change a bit.
     rounds : int
         Synchronisations.
+    round_bytes_down, round_bytes_up : int
+        Bytes of tables that each round sends down to all cores together, and up from them, on a machine whose cores
+        have memories of their own.
     breakdown : Breakdown
     machine : dict
         What the backend says about itself.
@@ -113,6 +118,8 @@ class TrainingResult:
     updates: int
     executed_updates: int
     rounds: int
+    round_bytes_down: int
+    round_bytes_up: int
     breakdown: Breakdown
     machine: dict
 
@@ -164,12 +171,15 @@ def train(
         described = machine.describe()
     finally:
         machine.close()
+    bytes_down, bytes_up = bytes_of_a_round(problem, schedule.cores)
     return TrainingResult(
         q_raw=table.reshape(shape),
         q_table=learner.to_values(table).reshape(shape),
         updates=len(dataset) * schedule.episodes,
         executed_updates=len(dataset) * schedule.episodes - left_out,
         rounds=len(schedule.rounds),
+        round_bytes_down=bytes_down,
+        round_bytes_up=bytes_up,
         breakdown=breakdown,
         machine=described,
     )
@@ -198,16 +208,18 @@ def _run_rounds(
     cpu_to_pim = machine.load(chunks)
     kernel = synchronisation = pim_to_cpu = averaging = 0.0
     left_out = 0
-    run_rounds = getattr(machine, "run_rounds", None) or partial(_average_here, machine)
+    run_rounds = partial(_synchronise_here, machine, Synchronisation(problem, chunks))
+    if problem.learner.synchronises_as_the_paper:
+        run_rounds = getattr(machine, "run_rounds", run_rounds)
     for number, done in enumerate(run_rounds(table, rounds)):
         table = done.table
-        up_s = done.up_s + done.averaging_s
+        down_s, up_s = done.preparing_s + done.down_s, done.up_s + done.averaging_s
         first, last = number == 0, number == len(rounds) - 1
-        cpu_to_pim += done.down_s if first else 0.0
+        cpu_to_pim += down_s if first else 0.0
         pim_to_cpu += up_s if last else 0.0
-        synchronisation += (0.0 if first else done.down_s) + (0.0 if last else up_s)
+        synchronisation += (0.0 if first else down_s) + (0.0 if last else up_s)
         kernel += done.kernel_s
-        averaging += done.averaging_s
+        averaging += done.preparing_s + done.averaging_s
         if done.executed_updates is not None:
             left_out += len(chunks.records) * rounds[number] - done.executed_updates
         report(rounds[number], table)
@@ -215,11 +227,18 @@ def _run_rounds(
     return table, breakdown, left_out
 
 
-def _average_here(machine: Backend, table: np.ndarray, rounds: list[int]) -> Iterator[AveragedRound]:
-    """Make rounds on a backend that leaves averaging to the host."""
+def _synchronise_here(
+    machine: Backend, host: Synchronisation, table: np.ndarray, rounds: list[int]
+) -> Iterator[AveragedRound]:
+    """Make rounds on a backend that leaves it to the host what stands between them."""
     for episodes in rounds:
-        done = machine.run_round(table, episodes)
         start = time.perf_counter()
-        table = aggregation.mean(done.tables)
-        spent = time.perf_counter() - start
-        yield AveragedRound(table, done.down_s, done.kernel_s, done.up_s, spent, done.executed_updates)
+        targets = host.targets(table)
+        preparing_s = 0.0 if targets is None else time.perf_counter() - start
+        done = machine.run_round(table, episodes, targets)
+        start = time.perf_counter()
+        table = host.combine(done.tables, table)
+        averaging_s = time.perf_counter() - start
+        yield AveragedRound(
+            table, done.down_s, done.kernel_s, done.up_s, averaging_s, done.executed_updates, preparing_s
+        )

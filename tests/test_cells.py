@@ -29,7 +29,7 @@ def small(**settings) -> Cell:
 
 def test_the_name_is_the_same_today_and_tomorrow():
     """A change here makes every stored result unknown: raise ROW_SCHEMA_VERSION with it."""
-    assert Cell(backend="cpu", cores=8, seed=3).config_hash == "a0e4ffcfc113c6e46eca"
+    assert Cell(backend="cpu", cores=8, seed=3).config_hash == "6fb5343579a16048d5d6"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,10 @@ def test_the_name_is_the_same_today_and_tomorrow():
             {"environment_options": {"map_name": "4x4", "is_slippery": False}},
         ),
         ({"algorithm": "q_learning", "epsilon": 0.3}, {"algorithm": "q_learning", "epsilon": 0.7}),
+        (
+            {"alpha_schedule": "rescaled_linear", "alpha": 0.3},
+            {"alpha_schedule": "rescaled_linear", "alpha": None},
+        ),
         ({"seed": 5}, {"seed": 5, "data_seed": 5}),
         ({"transitions": None}, {"transitions": 100_000}),
     ],
@@ -58,6 +62,9 @@ CHANGES = {
     "transitions": 2_001,
     "data_seed": 7,
     "algorithm": "sarsa",
+    "aggregation": "count",
+    "update": "vr",
+    "alpha_schedule": "rescaled_linear",
     "sampling": "RAN",
     "number_format": "INT32",
     "alpha": 0.2,
@@ -157,6 +164,7 @@ def test_a_row_says_what_the_package_says():
     assert row["mean_error_optimal"] == np.abs(trained.q_table - optimal)[states].mean()
     assert row["nominal_updates"] == 2_000 * 6
     assert row["rounds"] == 2
+    assert row["round_bytes_down"] == row["round_bytes_up"] == 4 * 64 * 4
     assert (
         row["bytes_communicated"] == 2_000 * 8 + 2 * 2 * 4 * 64 * 4
     )  # records; 2 ways x 2 rounds x 4 cores x table

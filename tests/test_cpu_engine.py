@@ -163,7 +163,7 @@ def test_lanes_equal_one_core_after_another(variant):
     engine, args = cpu.compile_engine(problem), problem.arguments(chunks)
     args["episodes"] = 30
     wanted, passes = np.empty_like(got), np.zeros(100, np.int64)
-    arrays = (table, wanted, records, chunks.starts, args, passes)
+    arrays = (table, table, wanted, records, chunks.starts, args, passes)
     engine.train_cores(*(array.ctypes.data for array in arrays), 0, 100)
     assert_same_bits([got], [wanted])
 

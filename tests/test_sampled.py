@@ -49,8 +49,8 @@ def test_a_dpu_that_differs_stops_the_run(monkeypatch):
         if name == "cpu":
             honest = machine.run_round
 
-            def run_round(table, episodes):
-                done = honest(table, episodes)
+            def run_round(table, episodes, targets):
+                done = honest(table, episodes, targets)
                 done.tables[3, 17] += 1
                 return done
 

@@ -42,13 +42,15 @@ def open_backend(
         At least 1; by default as many as the process may use.
     early_exit : bool
         Leave out the episodes of a core's round after one that changed no bit of its table: they would change
-        none either. SEQ or STR Q-learning only, where an episode is a function of the table. Results are the same
-        in every bit; `Round.executed_updates` tells what was left out. Off for the paper's setting.
+        none either. Only for Q-learning in SEQ, STR or REV with a constant alpha, where an episode is a function of
+        the table. Results are the same in every bit; `Round.executed_updates` tells what was left out. Off for the
+        paper's setting.
 
     Raises
     ------
     SwiftRLError
-        If threads is not a whole number of at least 1, or the learner draws random numbers and early_exit is set.
+        If threads is not a whole number of at least 1, or early_exit is set and the learner draws random numbers or
+        lets alpha fall.
     """
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1)
     learner = problem.learner
@@ -57,7 +59,12 @@ def open_backend(
             f"early_exit does not apply to {learner.sampling} {learner.algorithm}, whose episodes differ by their "
             "random draws: leave it out, or use SEQ or STR q_learning"
         )
-    return CpuBackend(problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES)
+    if early_exit and learner.decays:
+        raise SwiftRLError(
+            f"early_exit does not apply to alpha_schedule {learner.alpha_schedule}, whose episodes differ by their "
+            "alpha: leave it out, or use constant"
+        )
+    return CpuBackend(problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decays)
 
 
 def available_threads() -> int:
@@ -90,8 +97,8 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
         ("team", [], count),
         ("steps_bytes", [count], count),
         ("unpack", [pointer] * 4 + [count] * 3, None),
-        ("train_groups", [pointer] * 6 + [count] * 3, ctypes.c_int),
-        ("train_cores", [pointer] * 6 + [count] * 2, None),
+        ("train_groups", [pointer] * 7 + [count] * 3, ctypes.c_int),
+        ("train_cores", [pointer] * 7 + [count] * 2, None),
     ):
         function = getattr(engine, name)
         function.argtypes, function.restype = arguments, result
@@ -134,7 +141,7 @@ class CpuBackend:
             self._unpack(chunks)
         return time.perf_counter() - start
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+    def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Train every core from `table` for `episodes` passes; see `Backend.run_round`.
 
         Raises
@@ -144,6 +151,7 @@ class CpuBackend:
         """
         self._args["episodes"] = episodes
         self._table = np.ascontiguousarray(table, self._tables.dtype)
+        self._targets = self._table if targets is None else np.ascontiguousarray(targets, self._tables.dtype)
         start = time.perf_counter()
         if self._by_lanes:
             self._share_out(self._groups, self._engine.team(), self._train_groups)
@@ -191,13 +199,14 @@ class CpuBackend:
         self._share_out(self._groups, 1, unpack)
 
     def _train_groups(self, first: int, last: int) -> None:
-        arrays = (self._table, self._tables, self._steps, self._step_starts, self._args, self._passes)
+        tables = (self._table, self._targets, self._tables)
+        arrays = (*tables, self._steps, self._step_starts, self._args, self._passes)
         if self._engine.train_groups(*_pointers(arrays), len(self._tables), first, last):
             raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
 
     def _train_cores(self, first: int, last: int) -> None:
         records, starts = self._chunks.records, self._chunks.starts
-        arrays = (self._table, self._tables, records, starts, self._args, self._passes)
+        arrays = (self._table, self._targets, self._tables, records, starts, self._args, self._passes)
         self._engine.train_cores(*_pointers(arrays), first, last)
 
 

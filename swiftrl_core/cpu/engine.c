@@ -7,7 +7,8 @@
  * The arithmetic is td_rule.h itself with vectors for numbers: IEEE single precision, no contraction, the kernel's
  * order. The random numbers are those of lcg.h, drawn when the kernel draws them. So the tables agree in every bit.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel; EARLY_EXIT, 0 or 1. */
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE as for the kernel; EARLY_EXIT, 0 or 1.
+ * Every lane has the same alpha: ALPHA_SCHEDULE is left to scalar.c. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include "td_rule.h"
 
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
+#define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
 
 /* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
  * the others compute. Three, if their tables then fit a first level cache; one in RAN, whose cache misses need the room
@@ -61,6 +63,8 @@ struct group {
   uint32_t passes[LANES]; /* of each lane until it rested */
   value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   mask_t rests;           /* lanes whose last pass changed nothing */
+  const value_t *targets; /* UPDATE_VR: Tbar, and max Qbar(s, .) where a row begins; in the shape of a table */
+  const value_t *values;
 };
 
 int64_t lanes(void) { return LANES; }
@@ -127,9 +131,21 @@ INLINE lanes_t value_of_next(const lanes_t column[ROW], mask_t terminated, words
 }
 #endif
 
+/* vr_update of learn.h: every lane learns from its transition; targets and values stand where its table's entries do. */
+INLINE void vr_learn(struct group *group, const place_t *entry, const place_t *next, mask_t terminated,
+                     const struct learner_args *args) {
+  lanes_t column[ROW];
+  load_columns(column, group->tables, next);
+  lanes_t gain = largest(column) - load_shared(group->values, next);
+  lanes_t target = load_shared(group->targets, entry);
+  target = choose(terminated, target, bootstrapped_target(target, gain, args));
+  lanes_t old = load_entries(group->tables, entry);
+  store_entries(group->tables, entry, old + step_towards(target, old, args));
+}
+
 /* td_update of td_update.h: every lane learns from its transition. */
-INLINE void learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
-                  const struct learner_args *args) {
+INLINE void td_learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
+                     const struct learner_args *args) {
   lanes_t column[ROW];
   load_columns(column, group->tables, next);
 #if ALGORITHM == ALGORITHM_Q_LEARNING
@@ -140,6 +156,14 @@ INLINE void learn(struct group *group, const place_t *entry, const place_t *next
   lanes_t target = choose(terminated, reward, bootstrapped_target(reward, next_value, args));
   lanes_t old = load_entries(group->tables, entry);
   store_entries(group->tables, entry, old + step_towards(target, old, args));
+}
+
+INLINE void learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
+                  const struct learner_args *args) {
+  if (UPDATE == UPDATE_VR)
+    vr_learn(group, entry, next, terminated, args);
+  else
+    td_learn(group, entry, next, reward, terminated, args);
 }
 
 #if SAMPLING == SAMPLING_RAN
@@ -224,6 +248,23 @@ static void train_team(struct group team[TEAM], const struct learner_args *args)
   }
 }
 
+/* A table of the host's in the engine's shape: padded rows, and the spare one at zero. */
+static void widen(value_t *wide, const value_t *table) {
+  memset(wide, 0, TABLE * sizeof(value_t));
+  for (int64_t s = 0; s < N_STATES; s++) memcpy(wide + s * ROW, table + s * N_ACTIONS, N_ACTIONS * sizeof(value_t));
+}
+
+/* keep_values of learn.h, where the rows of a widened table begin. */
+static void keep_values(value_t *values, const value_t *table) {
+  for (int64_t s = 0; s < N_STATES; s++) {
+    const value_t *row = table + s * N_ACTIONS;
+    value_t best = row[0];
+    for (int64_t a = 1; a < N_ACTIONS; a++)
+      if (row[a] > best) best = row[a];
+    values[s * ROW] = best;
+  }
+}
+
 /* Make a group ready: every lane starts from the same table. A group past the last is empty and fills up a team. */
 static void start(struct group *group, int64_t number, value_t *tables, const value_t *table, const struct step *steps,
                   const int64_t *step_starts, const struct learner_args *args, int64_t cores, int64_t last) {
@@ -231,8 +272,7 @@ static void start(struct group *group, int64_t number, value_t *tables, const va
   if (number >= last) return;
   group->steps = steps_of(steps, step_starts, number);
   group->longest = step_starts[number + 1] - step_starts[number];
-  memset(tables, 0, TABLE * sizeof(value_t));
-  for (int64_t s = 0; s < N_STATES; s++) memcpy(tables + s * ROW, table + s * N_ACTIONS, N_ACTIONS * sizeof(value_t));
+  widen(tables, table);
   for (int l = 1; l < LANES; l++) memcpy(tables + l * TABLE, tables, TABLE * sizeof(value_t));
   if (EARLY_EXIT) memcpy(group->before, tables, LANES * TABLE * sizeof(value_t));
   for (int64_t l = 0, core = number * LANES; l < LANES; l++, core++) {
@@ -254,12 +294,20 @@ static void finish(const struct group *group, int64_t number, value_t *local, st
   }
 }
 
-/* Train the cores of groups first .. last - 1 from `table`; core c's own ends at local + c * N_STATES * N_ACTIONS.
- * Coefficients and episodes are those of the first of these cores. Returns 0, or -1 where memory is short. */
-int train_groups(const value_t *table, value_t *local, const struct step *steps, const int64_t *step_starts,
-                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
-  value_t *tables = aligned_alloc(64, (1 + EARLY_EXIT) * TEAM * LANES * TABLE * sizeof(value_t));
+/* Train the cores of groups first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at
+ * local + c * N_STATES * N_ACTIONS. Coefficients and episodes are those of the first of these cores. Returns 0, or -1
+ * where memory is short. */
+int train_groups(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
+                 const int64_t *step_starts, struct learner_args *args, int64_t *passes, int64_t cores, int64_t first,
+                 int64_t last) {
+  value_t *tables = aligned_alloc(64, ((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE * sizeof(value_t));
   if (!tables) return -1;
+  value_t *shared_targets = tables + (1 + EARLY_EXIT) * TEAM * LANES * TABLE, *values = shared_targets + TABLE;
+  if (SHARED) {
+    widen(shared_targets, targets);
+    memset(values, 0, TABLE * sizeof(value_t));
+    keep_values(values, table);
+  }
   struct learner_args coefficients = args[first * LANES];
 #if NUMBER_FORMAT == NUMBER_FORMAT_INT32
   as_multiplier(&coefficients.alpha, &coefficients.alpha_scale);
@@ -269,6 +317,7 @@ int train_groups(const value_t *table, value_t *local, const struct step *steps,
     struct group team[TEAM];
     for (int64_t g = 0; g < TEAM; g++)
       start(&team[g], number + g, tables + g * LANES * TABLE, table, steps, step_starts, args, cores, last);
+    for (int64_t g = 0; g < TEAM; g++) team[g].targets = shared_targets, team[g].values = values;
     train_team(team, &coefficients);
     for (int64_t g = 0; g < TEAM && number + g < last; g++) finish(&team[g], number + g, local, args, passes, cores);
   }

@@ -46,6 +46,14 @@ typedef double doubles_t __attribute__((vector_size(8 * LANES)));
 INLINE words_t choose_words(mask_t mask, words_t a, words_t b) { return (a & (words_t)mask) | (b & ~(words_t)mask); }
 INLINE lanes_t choose(mask_t mask, lanes_t a, lanes_t b) { return (lanes_t)choose_words(mask, (words_t)a, (words_t)b); }
 
+/* The entries of one table for all lanes. */
+INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
+  lanes_t entries;
+#pragma GCC unroll 16
+  for (int l = 0; l < LANES; l++) entries[l] = table[place[l]];
+  return entries;
+}
+
 #if defined(__AVX512F__) && !defined(PLAIN_C)
 #include "lanes_avx512.h"
 #else

@@ -82,7 +82,7 @@ class ModelBackend:
         self._answer = None
         return 0.0
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+    def run_round(self, table: np.ndarray, episodes: int, targets: None = None) -> Round:
         """Return the fixed point, whatever `table` and `episodes` are; a round after the first costs nothing.
 
         Every transition is looked at once: those are the executed updates.

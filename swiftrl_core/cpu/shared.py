@@ -48,7 +48,7 @@ class SharedTableBackend:
         self._args = self._problem.arguments(chunks)
         return 0.0
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+    def run_round(self, table: np.ndarray, episodes: int, targets: None = None) -> Round:
         """Train `table` by all threads at once for `episodes` passes each; see `Backend.run_round`."""
         self._args["episodes"] = episodes
         shared = np.array(table, self._problem.learner.dtype)

@@ -9,10 +9,14 @@ from swiftrl_core.backends import AveragedRound, Evidence, Problem, Round
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.gpu.device import CudaDevice, Device, unavailable_reason
 from swiftrl_core.gpu.kernels import LANES, SEGMENT_CORES, Tables, placement, shared_bytes
-from swiftrl_core.learner import NumberFormat
+from swiftrl_core.learner import NumberFormat, Update
+from swiftrl_core.variance_reduction import state_values
 
 THREADS = 128
 """Threads of a block, in kernels whose threads have nothing to do with lanes."""
+
+VISITS_BYTES = 2
+"""Of an entry of `struct beside`'s visits in learn.h."""
 
 ROUNDED = ("rises", "falls", "odds")
 """What mean.cu keeps of each segment in FP32, besides its sum."""
@@ -52,7 +56,7 @@ class GpuBackend:
         tile_starts, words = _tile_starts(chunks.lengths)
         host = {"rows": chunks.records, "starts": chunks.starts, "tile_starts": tile_starts, "args": args}
         sizes = {name: array.nbytes for name, array in host.items()}
-        sizes |= self._table_sizes() | {"records": 8 * words}
+        sizes |= self._table_sizes() | self._sizes_beside() | {"records": 8 * words}
         self._buffers = {name: self._device.empty(size) for name, size in sizes.items()}
         self._lay_out_records(cores=0)
         start = self._device.mark()
@@ -64,11 +68,14 @@ class GpuBackend:
         self._warm_up()
         return seconds
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
+    def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Train every core from `table` for `episodes` passes and fetch all their tables; see `Backend.run_round`."""
         self._make_room_for_local_tables()
         marks = [self._device.mark()]
         self._device.upload(table, self._buffers["table"])
+        if targets is not None:
+            self._device.upload(targets, self._buffers["targets"])
+            self._device.upload(state_values(table, self._problem.n_actions), self._buffers["values"])
         marks.append(self._device.mark())
         self._learn(episodes)
         marks.append(self._device.mark())
@@ -115,6 +122,17 @@ class GpuBackend:
             sizes |= dict.fromkeys(ROUNDED, sizes["sums"])
         return sizes
 
+    def _sizes_beside(self) -> dict[str, int]:
+        """Return the bytes of what learn.h keeps beside the tables."""
+        learner, entries, states = self._problem.learner, self._problem.entries, self._problem.n_states
+        vr = learner.update == Update.VR
+        visits = -(-self._cores // LANES) * LANES * entries * VISITS_BYTES
+        return {
+            "targets": vr * entries * self._entry_bytes,
+            "values": vr * states * self._entry_bytes,
+            "visits": learner.decays * visits,
+        }
+
     def _warm_up(self) -> None:
         """Launch every kernel of a round; no episodes, so that the cores' generators stay where they are."""
         start = np.zeros(self._problem.entries, self._problem.learner.dtype)
@@ -131,6 +149,7 @@ class GpuBackend:
             items = self._cores * self._problem.entries
             self._launch("start_tables", items, THREADS, ["table", "tables", self._cores])
         arguments = ["table", "tables", "records", "tile_starts", "args", self._cores, episodes]
+        arguments += ["targets", "values", "visits"]
         self._launch("train", self._cores, LANES, arguments, self._shared_bytes)
 
     def _average(self) -> None:

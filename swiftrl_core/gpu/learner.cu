@@ -18,9 +18,11 @@
  * TABLES_ONE_FOR_ALL is the other shape, a baseline: a single table in global memory, whose entries all lanes
  * update atomically. What a lane reads then depends on who came first: its results differ from run to run.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT (layout.h), N_STATES, N_ACTIONS, TABLES (tile.h). This is also
- * C11, so that a test can run it on the host, with loops for blocks and threads. */
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, UPDATE, ALPHA_SCHEDULE (layout.h), N_STATES, N_ACTIONS, TABLES
+ * (tile.h). This is also C11, so that a test can run it on the host, with loops for blocks and threads. */
 #include "tile.h"
+/* After its TABLE_STRIDE. */
+#include "learn.h"
 
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 
@@ -51,7 +53,9 @@ typedef union {
 
 /* Write only if the entry still is what the step was taken from, else take the step anew. Just adding the step would do
  * for a few lanes; a thousand, each taking a tenth of the way from the same stale entry, overshoot without bound. */
-INLINE void learn(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
+INLINE void learn_here(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state,
+                       const struct beside *beside) {
+  (void)beside;
   value_t target = target_of(t, q, args, random_state);
   value_t *entry = entry_of(t, q);
   entry_t found, seen, updated;
@@ -65,8 +69,9 @@ INLINE void learn(value_t *q, struct transition t, const struct learner_args *ar
 
 #else
 
-INLINE void learn(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
-  td_update(q, t, args, random_state);
+INLINE void learn_here(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state,
+                       const struct beside *beside) {
+  learn(q, t, args, random_state, beside);
 }
 
 #endif
@@ -79,13 +84,14 @@ INLINE uint32_t row_after(uint32_t i, uint32_t rows) {
 }
 
 /* Make all the passes of a round over a chunk whose rows are LANES apart; return the generator's state. */
-INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struct learner_args a, uint32_t episodes) {
+INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struct learner_args a, uint32_t episodes,
+                           const struct beside *beside) {
   uint32_t random_state = a.random_state;
   uint64_t updates = (uint64_t)a.transitions * episodes;
 #if SAMPLING == SAMPLING_RAN
   for (uint64_t n = 0; n < updates; n++) {
     uint64_t row = lcg_below(&random_state, a.transitions);
-    learn(q, load(&chunk[row * LANES]), &a, &random_state);
+    learn_here(q, load(&chunk[row * LANES]), &a, &random_state, beside);
   }
 #else
   uint32_t row = 0;
@@ -93,7 +99,7 @@ INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struc
   for (uint64_t n = 0; n < updates; n++) {
     row = row_after(row, a.transitions);
     struct transition next = load(&chunk[(uint64_t)row * LANES]);
-    learn(q, t, &a, &random_state);
+    learn_here(q, t, &a, &random_state, beside);
     t = next;
   }
 #endif
@@ -103,24 +109,28 @@ INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struc
 /* One round. `table` is where every core starts, `tables` (tile.h: place) what each ends with; TABLES_ONE_FOR_ALL
  * learns in `table` and leaves `tables` alone, TABLES_IN_GLOBAL_MEMORY expects `tables` filled by start_tables.
  * `records` are tiles of rows, tile t from tile_starts[t] on. The argument `episodes` counts, not the member of args,
- * so that args go to the GPU once; their random_state is left where the next round goes on. */
+ * so that args go to the GPU once; their random_state is left where the next round goes on. The last three are what
+ * learn.h keeps beside the table: the same for all cores but `visits`, whose entries stand as those of `tables`. */
 __global__ void train(value_t *table, value_t *tables, const uint64_t *__restrict__ records,
                       const uint64_t *__restrict__ tile_starts, struct learner_args *args, uint32_t cores,
-                      uint32_t episodes) {
+                      uint32_t episodes, const value_t *targets, const value_t *values, uint16_t *visits) {
   uint64_t core = thread_number();
   if (core >= cores) return;
+  struct beside beside = {targets, values, visits + place(core, 0)};
+  if (ALPHA_SCHEDULE != ALPHA_SCHEDULE_CONSTANT)
+    for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) beside.visits[entry * TABLE_STRIDE] = 0;
   const uint64_t *chunk = records + tile_starts[blockIdx.x] + threadIdx.x;
 #if TABLES == TABLES_IN_SHARED_MEMORY
   value_t *q = tile_tables + threadIdx.x;
   for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) q[entry * LANES] = table[entry];
-  args[core].random_state = train_core(q, chunk, args[core], episodes);
+  args[core].random_state = train_core(q, chunk, args[core], episodes, &beside);
   for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) tables[place(core, entry)] = q[entry * LANES];
 #elif TABLES == TABLES_IN_GLOBAL_MEMORY
   (void)table;
-  args[core].random_state = train_core(tables + place(core, 0), chunk, args[core], episodes);
+  args[core].random_state = train_core(tables + place(core, 0), chunk, args[core], episodes, &beside);
 #else
   (void)tables;
-  args[core].random_state = train_core(table, chunk, args[core], episodes);
+  args[core].random_state = train_core(table, chunk, args[core], episodes, &beside);
 #endif
 }
 

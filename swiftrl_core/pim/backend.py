@@ -5,6 +5,7 @@ import numpy as np
 from swiftrl_core.backends import Evidence, Problem, Round
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import Update
 from swiftrl_core.pim.binding import PimSet, hardware_reason, open_dpu_set
 from swiftrl_core.pim.kernels import compile_learner
 
@@ -66,6 +67,7 @@ class PimBackend:
         self._problem = problem
         self._dpus = dpus
         self._table_bytes = 4 * problem.entries
+        self._tables_down = 2 if problem.learner.update == Update.VR else 1
 
     @property
     def instructions(self) -> int | None:
@@ -81,7 +83,7 @@ class PimBackend:
     def load(self, chunks: Chunks) -> float:
         """Copy every chunk and the arguments to its DPU; return the seconds. See `Backend.load`."""
         longest = int(chunks.lengths.max()) * chunks.records.itemsize
-        if longest + self._table_bytes > MRAM_BYTES:
+        if longest + self._tables_down * self._table_bytes > MRAM_BYTES:
             raise SwiftRLError(
                 f"a chunk of {longest:,} bytes and a table do not fit a DPU's MRAM of {MRAM_BYTES:,} bytes: "
                 "use more DPUs"
@@ -92,14 +94,16 @@ class PimBackend:
             self._dpus.scatter("args", list(args))
         return watch.seconds
 
-    def run_round(self, table: np.ndarray, episodes: int) -> Round:
-        """Send the table to all DPUs, launch them, fetch their tables. See `Backend.run_round`."""
+    def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
+        """Send the table (in update vr two) to all DPUs, launch them, fetch their tables. See `Backend.run_round`."""
         dtype = self._problem.learner.dtype
         field = np.array([episodes], np.uint32)
         offset = self._problem.learner.arguments(np.ones(1), np.zeros(1)).dtype.fields["episodes"][1]
         with self._dpus.stopwatch() as down:
             self._dpus.broadcast("args", field, offset=offset)
             self._dpus.broadcast("q_table", table)
+            if targets is not None:
+                self._dpus.broadcast("target_table", targets)
         with self._dpus.stopwatch() as kernel:
             self._dpus.launch()
         with self._dpus.stopwatch() as up:

@@ -9,6 +9,7 @@ from swiftrl_core.backends import Problem
 from swiftrl_core.dpusim import compile_kernel
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import KERNEL_DIRECTORY, constant
+from swiftrl_core.learner import Update
 
 LEARNER = KERNEL_DIRECTORY / "learner.c"
 MULTI_AGENT = KERNEL_DIRECTORY / "multi_agent.c"
@@ -85,12 +86,20 @@ def largest_table_bytes() -> int:
 
 
 def _check_table_fits(problem: Problem) -> None:
-    needed, room = 4 * problem.entries, largest_table_bytes()
+    needed, room = 4 * problem.entries + _bytes_beside(problem), largest_table_bytes()
     if needed > room:
+        beside = ", with what the learner keeps beside it," if _bytes_beside(problem) else ""
+        table = f"{problem.n_states:,} states x {problem.n_actions} actions"
         raise SwiftRLError(
-            f"a Q-table of {problem.n_states:,} states x {problem.n_actions} actions takes {needed:,} bytes, but a "
-            f"DPU's WRAM has room for {room:,}: use a smaller environment, or --backend cpu"
+            f"a Q-table of {table}{beside} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
+            "smaller environment, or --backend cpu"
         )
+
+
+def _bytes_beside(problem: Problem) -> int:
+    """Return the WRAM that `struct beside` of learn.h points to."""
+    of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
+    return of_vr + (2 * problem.entries if problem.learner.decays else 0)
 
 
 def _compile(source: Path, problem: Problem, tasklets: int, *, for_hardware: bool) -> Path:

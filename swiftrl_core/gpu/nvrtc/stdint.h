@@ -2,6 +2,7 @@
 #ifndef SWIFTRL_NVRTC_STDINT_H
 #define SWIFTRL_NVRTC_STDINT_H
 
+typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
