@@ -14,7 +14,7 @@ QUICKSTART := results/01_quickstart
 PROFILE ?= quick
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format lab bench validate clean
+.PHONY: help run test test-slow lint format lab notebooks figures paper bench validate clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,17 @@ format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style t
 
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
+	$(BIN)/swiftrl experiment notebook all --profile smoke --timeout 600
+
+figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
+	$(BIN)/python -m swiftrl_core.redraw results
+
+paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
+	$(BIN)/swiftrl experiment run all --profile paper --dry-run
+	$(BIN)/swiftrl experiment run all --profile paper
+	$(BIN)/swiftrl experiment notebook all --profile paper --skip-done
 
 bench: $(VENV)/.installed-dev ## measure the speed of the simulator, the engine and its rivals here
 	$(BIN)/swiftrl bench

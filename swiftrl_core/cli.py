@@ -17,6 +17,7 @@ from swiftrl_core import (
     environments,
     evaluation,
     experiments,
+    minari_io,
     multi_agent_bench,
     notebooks,
     progress,
@@ -131,19 +132,37 @@ def collect(options: argparse.Namespace) -> None:
 
 
 def convert(options: argparse.Namespace) -> None:
-    """Turn the authors' text format into Parquet, or back; the output's suffix decides."""
-    environment = environments.resolve(options.env)
-    dataset = datasets.open_data(options.input, environment)
-    write = datasets.save if Path(options.output).suffix == ".parquet" else datasets.write_text
-    write(dataset, options.output)
+    """Turn the authors' text format into Parquet, or back, or either from or into Minari; the names decide."""
+    dataset = _open_data(options.input, options.env)
+    if exported := minari_io.named(options.output):
+        _export_to_minari(dataset, exported, options.large)
+    else:
+        write = datasets.save if Path(options.output).suffix == ".parquet" else datasets.write_text
+        write(dataset, options.output)
     print(f"{options.output}: {len(dataset):,} transitions")
+
+
+def _open_data(named: str, env: str | None) -> datasets.Dataset:
+    """Read a file, or a data set of Minari's."""
+    environment = env and environments.resolve(env)
+    if dataset_id := minari_io.named(named):
+        return minari_io.load(dataset_id, environment)
+    return datasets.open_data(named, environment)
+
+
+def _export_to_minari(dataset: datasets.Dataset, dataset_id: str, large: bool) -> None:
+    expected = minari_io.estimate(dataset)
+    print(f"Minari will take {expected}", flush=True)
+    if expected.bytes > minari_io.LARGE_BYTES and not large:
+        raise SwiftRLError("that is more than 1 GB in Minari: export fewer transitions, or say --large")
+    minari_io.save(dataset, dataset_id)
 
 
 def train_command(options: argparse.Namespace) -> None:
     """Train a learner and write its tables and manifest."""
     _refuse_misfits(options)
     directory = results.prepare_directory(options.out)
-    dataset = datasets.open_data(options.data, options.env and environments.resolve(options.env))
+    dataset = _open_data(options.data, options.env)
     learner = Learner(
         algorithm=options.algorithm,
         sampling=options.sampling,
@@ -223,11 +242,15 @@ def experiment_list(options: argparse.Namespace) -> None:
 
 
 def experiment_run(options: argparse.Namespace) -> None:
-    """Run the cells of an experiment that have no row yet, and keep a row for each."""
-    entry = experiments.find(options.id)
-    store = Store(options.out or sweep.default_directory(entry, options.profile))
-    cells = experiments.expand(entry, options.profile)
-    _sweep(options, cells, store, where_available=entry.where_available)
+    """Run the cells of an experiment, or of all, that have no row yet, and keep a row for each."""
+    for entry in _experiments(options.id):
+        store = Store(sweep.default_directory(entry, options.profile, options.out))
+        cells = experiments.expand(entry, options.profile)
+        _sweep(options, cells, store, where_available=entry.where_available)
+
+
+def _experiments(wanted: str) -> list[experiments.Experiment]:
+    return list(experiments.EXPERIMENTS.values()) if wanted == "all" else [experiments.find(wanted)]
 
 
 def experiment_notebook(options: argparse.Namespace) -> None:
@@ -374,9 +397,10 @@ def _add_small_commands(commands) -> None:
     sub.add_argument("--out", required=True, metavar="F.parquet")
 
     sub = _command(commands, "convert", convert)
-    sub.add_argument("input", metavar="IN")
-    sub.add_argument("output", metavar="OUT", help="*.parquet for Parquet, anything else for text")
-    sub.add_argument("--env", required=True)
+    sub.add_argument("input", metavar="IN", help="a file, or minari:ID")
+    sub.add_argument("output", metavar="OUT", help="*.parquet for Parquet, minari:ID, anything else for text")
+    sub.add_argument("--env", help="needed for text; other inputs name their own")
+    sub.add_argument("--large", action="store_true", help="write more than 1 GB into Minari")
 
     sub = _command(commands, "evaluate", evaluate)
     sub.add_argument("--env", required=True)
@@ -392,7 +416,7 @@ def _add_small_commands(commands) -> None:
 
 def _add_train(commands) -> None:
     sub = _command(commands, "train", train_command)
-    sub.add_argument("--data", required=True, help="a Parquet file, or the authors' text format")
+    sub.add_argument("--data", required=True, help="a Parquet file, the authors' text format, or minari:ID")
     sub.add_argument("--env", help="needed for text; a Parquet file names its own")
     sub.add_argument("--algorithm", choices=list(Algorithm), default=Algorithm.Q_LEARNING)
     sub.add_argument("--sampling", choices=list(Sampling), default=Sampling.SEQ)
@@ -438,16 +462,18 @@ def _add_train(commands) -> None:
 def _add_sweeps(commands) -> None:
     sub = _command(commands, "sweep", sweep_command)
     sub.add_argument("spec", metavar="SPEC.yaml", help="see swiftrl_core/spec.py")
-    _add_sweep_options(sub, "results/NAME")
+    sub.add_argument("--out", metavar="DIR", help="folder of the rows (default results/NAME)")
+    _add_sweep_options(sub)
 
     group = commands.add_parser("experiment", help="List, run and render the experiments.")
     commands = group.add_subparsers(required=True, metavar="COMMAND")
     sub = _command(commands, "list", experiment_list)
     sub.add_argument("--json", action="store_true")
     sub = _command(commands, "run", experiment_run)
-    sub.add_argument("id", metavar="ID")
+    sub.add_argument("id", metavar="ID", help="such as 04_strong_scaling or 04, or all")
     sub.add_argument("--profile", choices=experiments.PROFILES, default="smoke")
-    _add_sweep_options(sub, "results/ID/PROFILE")
+    sub.add_argument("--out", metavar="DIR", help="the rows go into DIR/ID/PROFILE (default results)")
+    _add_sweep_options(sub)
     sub = _command(commands, "notebook", experiment_notebook)
     sub.add_argument("id", metavar="ID", help="of a notebook, or all")
     sub.add_argument("--profile", choices=experiments.PROFILES, help="the size, where the notebook has one")
@@ -468,8 +494,7 @@ def _add_sweeps(commands) -> None:
     )
 
 
-def _add_sweep_options(sub: argparse.ArgumentParser, folder: str) -> None:
-    sub.add_argument("--out", metavar="DIR", help=f"folder of the rows (default {folder})")
+def _add_sweep_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--engine", choices=engines.ENGINES, default="serial", help="what runs the cells")
     sub.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a Dask cluster; without it, one on this machine"

@@ -192,9 +192,11 @@ def run_experiment(
     return store.table(cell.config_hash for cell in plan.cells)
 
 
-def default_directory(experiment: experiments.Experiment, profile: str) -> Path:
-    """Return where an experiment's rows go: `results/ID/PROFILE`."""
-    return RESULTS / experiment.id / profile
+def default_directory(
+    experiment: experiments.Experiment, profile: str, root: str | os.PathLike | None = None
+) -> Path:
+    """Return where an experiment's rows go: `ROOT/ID/PROFILE`, by default in `results`."""
+    return Path(root or RESULTS) / experiment.id / profile
 
 
 def require_all(summary: Summary, store: Store) -> None:

@@ -364,6 +364,7 @@ def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
     out = str(tmp_path / "out")
     assert main(["experiment", "run", "02", "--profile", "smoke", "--out", out]) == 0
     assert f"{len(experiments.expand('02', 'smoke'))} rows" in capsys.readouterr().out
+    assert (tmp_path / "out" / "02_datasets" / "smoke" / "table.parquet").exists()
     assert main(["experiment", "run", "99", "--out", out]) == 1
     assert "choose one of" in capsys.readouterr().err
 
