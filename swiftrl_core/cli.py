@@ -286,7 +286,9 @@ def _sweep(options: argparse.Namespace, cells: list, store: Store, *, where_avai
         print(f"left out: {reason}")
     print(f"{store.directory}: {plan}")
     if plan.pending and (options.dry_run or options.estimate):
-        print(f"about {progress.duration(sweep.estimate(plan, engine.workers or 1))} with {engine.name}")
+        seconds, untimed = sweep.estimate(plan, engine.workers or 1)
+        without = f", without the cells of {' and '.join(untimed)}, which are not here" if untimed else ""
+        print(f"about {progress.duration(seconds)} with {engine.workers or 1} workers{without}")
     if options.dry_run:
         return
     with sweep.ends_soon(lambda: sweep.interrupted(plan, store)):

@@ -152,7 +152,7 @@ class _Reader:
     def _setting(self, name: str, node: yaml.Node) -> Any:
         with self._at(node):
             value = check_value(name, self._value(node))
-            return str(self._path.parent / value) if name == "data" else value
+            return str((self._path.parent / value).resolve()) if name == "data" else value
 
     def _value(self, node: yaml.Node) -> Any:
         try:

@@ -208,18 +208,22 @@ def require_all(summary: Summary, store: Store) -> None:
         )
 
 
-def estimate(plan: Plan, workers: int = 1) -> float:
+def estimate(plan: Plan, workers: int = 1) -> tuple[float, list[str]]:
     """Return about how many seconds a plan will take: a small cell of each kind is run and timed.
 
-    Raises
-    ------
-    SwiftRLError
-        If a cell cannot run on this machine.
+    Returns
+    -------
+    seconds : float
+    untimed : list of str
+        Backends that are not on this machine, whose cells are left out of the estimate.
     """
+    untimed = _missing_backends(plan.pending)
     costs: dict[tuple, _Cost] = {}
     rows = {cell.data_key: cell.transitions or 0 for cell in plan.pending}
     seconds = COLLECT_SECONDS * sum(rows.values())
     for cell in plan.pending:
+        if cell.backend in untimed:
+            continue
         kind = (
             cell.environment,
             cell.backend,
@@ -232,7 +236,7 @@ def estimate(plan: Plan, workers: int = 1) -> float:
         cost = costs[kind]
         rounds = len(cell.schedule().rounds)
         seconds += cost.fixed + cost.a_round * rounds + cost.an_update * progress.updates(cell)
-    return seconds / workers
+    return seconds / workers, sorted(untimed)
 
 
 @contextlib.contextmanager
@@ -349,9 +353,8 @@ def _summarise(plan: Plan, store: Store) -> Summary:
 
 
 def _missing_backends(cells: Iterable[Cell]) -> dict[str, str]:
-    kinds = {cell.backend: cell for cell in cells}
-    reasons = {backend: missing_here(cell) for backend, cell in kinds.items()}
-    return {backend: reason for backend, reason in reasons.items() if reason}
+    kinds = {(cell.backend, cell.hardware): cell for cell in cells}
+    return {cell.backend: reason for cell in kinds.values() if (reason := missing_here(cell))}
 
 
 @dataclass(frozen=True)

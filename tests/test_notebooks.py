@@ -12,7 +12,7 @@ from typing import Literal
 import nbformat
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swiftrl_core import notebooks
@@ -155,6 +155,7 @@ plain = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(plain)
 def test_any_plain_value_survives_the_way_through_source(value):
     whole = Parameter("x", list, [], "").check([value])
@@ -268,6 +269,7 @@ def test_a_killed_run_leaves_no_finished_output_and_no_kernel(tmp_path):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_parallel_notebooks_do_not_meet(tmp_path):
     jobs = [
         Job(
@@ -283,6 +285,16 @@ def test_parallel_notebooks_do_not_meet(tmp_path):
     assert "ZeroDivisionError" in str(errors[jobs[2].source])
     for number in (0, 1):
         assert printed(jobs[number].output).startswith(f"['n{number}', {number}, ")
+
+
+def test_a_sweep_in_a_notebook_shows_a_table_that_ends_complete(tmp_path):
+    program = f"from swiftrl_core import sweep\ntable = sweep.run_experiment('06', 'smoke', {str(tmp_path / 'rows')!r})"
+    output = execute(notebook(tmp_path / "sweep.ipynb", program, "print(len(table))"), tmp_path / "out.ipynb")
+    cells = nbformat.read(output, as_version=4).cells
+    (shown,) = [entry.data["text/html"] for entry in cells[-2].outputs if entry.output_type == "display_data"]
+    assert "<th>to run</th>" in shown
+    count = int(cells[-1].outputs[0].text)
+    assert f"<p>{count}/{count} done" in shown
 
 
 def test_a_long_temporary_folder_still_gives_short_sockets(tmp_path, monkeypatch):

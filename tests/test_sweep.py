@@ -145,10 +145,17 @@ def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
+    path = specification(tmp_path, 1, backend="pim", hardware=True)
+    assert main([*command(path)[3:], "--dry-run"]) == 0
+    assert ", without the cells of pim, which are not here" in capsys.readouterr().out
+
+
 def test_an_estimate_is_of_the_right_size(tmp_path):
     store = Store(tmp_path)
     plan = sweep.make_plan(cells(4, transitions=20_000, episodes=200, tau=100), store)
-    guess = sweep.estimate(plan)
+    guess, untimed = sweep.estimate(plan)
+    assert untimed == []
     start = time.perf_counter()
     sweep.run(plan, store, Serial(), [])
     took = time.perf_counter() - start
