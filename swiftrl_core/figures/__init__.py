@@ -14,7 +14,7 @@ from swiftrl_core.figures.data import (
     table_chunk_rewards,
     table_coverage,
 )
-from swiftrl_core.figures.machines import fig_backends, table_backends
+from swiftrl_core.figures.machines import BACKENDS, fig_backends, table_backends
 from swiftrl_core.figures.quality import (
     fig_learning_quality,
     fig_number_formats,
@@ -37,6 +37,7 @@ from swiftrl_core.figures.synchronisation import fig_synchronisation, table_sync
 
 __all__ = [
     "ARROWS",
+    "BACKENDS",
     "COLUMN_INCHES",
     "PAGE_INCHES",
     "PARTS",

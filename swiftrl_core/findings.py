@@ -1,0 +1,227 @@
+"""What an experiment's rows say, in sentences: computed, so that they are true of whatever run is at hand.
+
+Each function takes the rows of an experiment (`results.COLUMNS`), or the table that its docstring names, and returns
+`Findings`. A notebook shows them as a list.
+"""
+
+import pandas as pd
+
+from swiftrl_core import figures, roofline
+from swiftrl_core.figures.style import evidence_of, named
+
+LEARNER = ["algorithm", "sampling", "number_format"]
+
+
+class Findings(tuple):
+    """Sentences; a list with dots where a notebook shows them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self)
+
+    def _repr_markdown_(self) -> str:
+        return "\n".join(f"- {sentence}" for sentence in self)
+
+
+def coverage(rows: pd.DataFrame) -> Findings:
+    """Say what a chunk shows on the largest number of cores."""
+    return Findings(
+        f"{named(row.environment)}: all data show {row.coverage:.1%} of the pairs, a chunk of one in {row.cores:,} "
+        f"shows {row.chunk_coverage:.1%}."
+        for row in _most_cores(figures.table_coverage(rows)).itertuples()
+    )
+
+
+def chunk_rewards(rows: pd.DataFrame) -> Findings:
+    """Say how many chunks hold no reward on the largest number of cores, and what the mean is worth."""
+    return Findings(
+        f"{named(row.environment)}, {row.cores:,} cores: {row.without_reward:.0%} of the chunks hold no "
+        "positive reward; "
+        f"the mean table's exact return is {row.exact_return:.3f}, the optimum {row.optimum:.3f}."
+        for row in _most_cores(figures.table_chunk_rewards(rows)).itertuples()
+    )
+
+
+def learning_quality(rows: pd.DataFrame) -> Findings:
+    """Say which numbers of cores reach the optimum, how far samplings and formats are apart, and what dice add."""
+    told = []
+    table = figures.table_learning_quality(rows)
+    for (environment, cores), own in table.groupby(["environment", "cores"]):
+        low, high = own["exact_return"].min(), own["exact_return"].max()
+        told.append(
+            f"{named(environment)}, {_cores(cores)}: the learners' mean returns lie between {low:.3f} and "
+            f"{high:.3f}; the "
+            f"optimum is {own['optimum'].max():.3f}."
+        )
+    played = rows[rows["monte_carlo_standard_error"] > 0]
+    off = (played["exact_return"] - played["monte_carlo_mean"]).abs()
+    told.append(
+        f"The mean of {rows['monte_carlo_episodes'].max():,} played episodes is off the exact return by "
+        f"{off.mean():.3f} on "
+        f"average and by {off.max():.3f} at most, in {len(played):,} runs."
+    )
+    return Findings(told)
+
+
+def table_error(rows: pd.DataFrame) -> Findings:
+    """Say with how many cores each algorithm comes nearest to Q*, and where the data end."""
+    table = figures.table_table_error(rows)
+    best = table.loc[table.groupby(["environment", "algorithm"], sort=False)["mean_error_optimal"].idxmin()]
+    return Findings(
+        f"{named(row.environment)}, {named(row.algorithm)}: nearest to Q* with {_cores(row.cores)} ({row.sampling} "
+        f"{row.number_format}), at a mean error of {row.mean_error_optimal:.2g}; from the data's own fixed point it is "
+        f"{row.mean_error_empirical:.2g} away."
+        for row in best.itertuples()
+    )
+
+
+def precision(errors: pd.DataFrame) -> Findings:
+    """Say how far each number format ends from doubles; takes the table of `precision.against_doubles`."""
+    told = []
+    for name, own in errors.groupby("number_format", sort=False):
+        worst = own.loc[own["max_error"].idxmax()]
+        proved = f", proved: at most {worst['bound']:.2g}" if worst["bound"] == worst["bound"] else ""
+        told.append(
+            f"{name} ends at most {worst['max_error']:.1e} from doubles ({named(worst['environment'])}, "
+            f"{_cores(worst['cores'])}{proved})."
+        )
+    changed = errors[errors["exact_return"] != errors["exact_return_doubles"]]
+    told.append(
+        f"The greedy policy's return differs from that of doubles in {len(changed)} of {len(errors)} runs."
+    )
+    return Findings(told)
+
+
+def strong_scaling(rows: pd.DataFrame) -> Findings:
+    """Say what the growth from the fewest DPUs to the most brings."""
+    table = figures.table_strong_scaling(rows)
+    told = []
+    for environment, own in table.groupby("environment", sort=False):
+        fewest, most = own["cores"].min(), own["cores"].max()
+        last = own[own["cores"] == most]
+        worst, best = last.loc[last["speedup"].idxmin()], last.loc[last["speedup"].idxmax()]
+        told.append(
+            f"{named(environment)}: from {fewest:,} to {most:,} DPUs, {most / fewest:g} times as many, learners become "
+            f"{worst['speedup']:.1f} ({_learner(worst)}) to {best['speedup']:.1f} times ({_learner(best)}) as "
+            "fast; times are "
+            f"{evidence_of(last)}."
+        )
+        solved = own["exact_solution_s"].iloc[0]
+        quickest = last["total_s"].min()
+        told.append(
+            f"{named(environment)}: the quickest learner there takes {quickest * 1e3:.3g} ms ({evidence_of(last)}) for "
+            f"{last['nominal_updates'].iloc[0]:,} updates; counting and solving the same data takes one core "
+            "of this host "
+            f"{solved * 1e3:.2g} ms (measured)."
+        )
+    return Findings(told)
+
+
+def scaling_breakdown(rows: pd.DataFrame) -> Findings:
+    """Say what is not spent in the kernel on the most DPUs."""
+    last = _most_cores(figures.table_scaling_breakdown(rows))
+    told = []
+    for environment, own in last.groupby("environment", sort=False):
+        other = 1 - own["pim_kernel_share"]
+        least, most = own.loc[other.idxmin()], own.loc[other.idxmax()]
+        told.append(
+            f"{named(environment)}, {own['cores'].iloc[0]:,} DPUs: between {other.min():.1%} ({_learner(least)}) and "
+            f"{other.max():.1%} ({_learner(most)}) of the time is not the kernel ({evidence_of(own)})."
+        )
+    return Findings(told)
+
+
+def backends(rows: pd.DataFrame) -> Findings:
+    """Say what was quickest, and how far the exact solution is ahead."""
+    table = figures.table_backends(rows).dropna(subset="seconds")
+    told = []
+    for (environment, number_format), own in table.groupby(["environment", "number_format"], sort=False):
+        own = own.set_index("backend")
+        learned = own.drop("model")["seconds"].idxmin()
+        first, pim, solved = own.loc[learned], own.loc["pim"], own.loc["model"]
+        told.append(
+            f"{named(environment)} {number_format}: the quickest learner is `{learned}` with "
+            f"{first['seconds'] * 1e3:.3g} ms "
+            f"({first['evidence']}); `pim` takes {pim['seconds'] * 1e3:.3g} ms ({pim['evidence']}); the exact solution "
+            f"{solved['seconds'] * 1e3:.2g} ms (measured)."
+        )
+    return Findings(told)
+
+
+def same_tables(rows: pd.DataFrame) -> Findings:
+    """Say that DPUs, engine and GPU end with the same table, bit for bit.
+
+    Raises
+    ------
+    AssertionError
+        If they do not.
+    """
+    same = rows[rows["backend"].isin(["pim", "cpu", "gpu"])]
+    tables = same.groupby(["environment", "number_format", "cores", "seed"])["q_sha256"].nunique()
+    assert (tables == 1).all(), f"backends end with different tables: {tables[tables > 1].to_dict()}"
+    ran = " and ".join(f"`{name}`" for name in sorted(set(same["backend"])))
+    return Findings(
+        [f"{len(same)} runs on {ran} for {len(tables)} problems: {len(tables)} tables, equal in every bit."]
+    )
+
+
+def synchronisation(rows: pd.DataFrame) -> Findings:
+    """Say which tau comes nearest to Q*, and what a small one costs."""
+    table = figures.table_synchronisation(rows)
+    told = []
+    for (environment, algorithm), own in table.groupby(["environment", "algorithm"], sort=False):
+        own = own.sort_values("tau")
+        best, often, seldom = own.loc[own["mean_error_optimal"].idxmin()], own.iloc[0], own.iloc[-1]
+        more = often["communication_s"] / seldom["communication_s"]
+        told.append(
+            f"{named(environment)}, {named(algorithm)}: nearest to Q* with tau {best['tau']} (mean error "
+            f"{best['mean_error_optimal']:.2g}); tau {seldom['tau']} ends at "
+            f"{seldom['mean_error_optimal']:.2g}, and tau "
+            f"{often['tau']} spends {more:.0f} times as long on communication (modelled)."
+        )
+    return Findings(told)
+
+
+def host_roofline(table: pd.DataFrame) -> Findings:
+    """Say how close the learners come to this CPU's ceilings; takes the table of `roofline.measure`."""
+    host = table[table["machine"] == roofline.HOST]
+    ceiling = host.set_index("name")["value"]
+    told = []
+    for row in host[host["kind"] == "learner"].itertuples():
+        rate = row.bytes_streamed / row.ns_per_update * 1e9
+        told.append(
+            f"{named(row.environment)}, {row.name}: {row.ns_per_update:.2f} ns an update (measured). It streams "
+            f"{rate / 1e9:.2g} GB/s, {rate / ceiling['memory']:.0%} of what memory gives, and makes "
+            f"{row.value / ceiling['vectors']:.1%} of the operations that vectors could."
+        )
+    return Findings(told)
+
+
+def dpu_roofline(table: pd.DataFrame) -> Findings:
+    """Say how close the kernel comes to a DPU's ceilings; takes the table of `roofline.measure`."""
+    dpu = table[table["machine"] == roofline.DPU]
+    ceiling = dpu.set_index("name")["value"]
+    told = []
+    for row in dpu[dpu["kind"] == "learner"].itertuples():
+        slots = row.ns_per_update * 1e-9 * ceiling["1 tasklet"]
+        rate = row.bytes_streamed / row.ns_per_update * 1e9
+        told.append(
+            f"{named(row.environment)} {row.number_format}: {row.ns_per_update / 1e3:.1f} µs an update "
+            f"({row.evidence}), the time "
+            f"of {slots:.0f} instructions of one tasklet for {row.operations:.1f} operations. It streams "
+            f"{rate / 1e6:.2g} MB/s, {rate / ceiling['MRAM']:.1%} of what its MRAM gives (modelled)."
+        )
+    return Findings(told)
+
+
+def _most_cores(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["cores"] == table.groupby("environment")["cores"].transform("max")]
+
+
+def _learner(row: pd.Series) -> str:
+    return " ".join([named(row["algorithm"]), row["sampling"], row["number_format"]])
+
+
+def _cores(count: int) -> str:
+    return f"{count:,} core{'s' * int(count > 1)}"
