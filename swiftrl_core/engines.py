@@ -13,9 +13,10 @@ import select
 import subprocess
 import sys
 import threading
+import time
 import traceback
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -27,6 +28,9 @@ ATTEMPTS = 2
 """How often a cell may take its process down before it counts as failed."""
 CONNECT_SECONDS = 3
 """How long to look for a Dask scheduler and its workers."""
+POLL_SECONDS = 0.005
+LOOK_SECONDS = 2.0
+"""How often to ask a cluster for outcomes, and for the workers it has."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Processes:
 
     def run(self, cells: Iterable[Cell]) -> Iterator[Outcome]:
         """See `Engine`."""
-        turns, deaths = _Turns(cells), Counter()
+        turns, deaths = _Turns(cells, taken_alone), Counter()
         self._hand_out(turns)
         while busy := {worker.connection: worker for worker in self._workers if worker.cell}:
             for connection in multiprocessing.connection.wait(list(busy)):
@@ -179,7 +183,9 @@ class Dask:
         self._local_workers = workers or len(os.sched_getaffinity(0))
         self._client = client
         self._open = contextlib.ExitStack()
-        self._declared: frozenset[str] = frozenset()
+        self._offers: Counter[str] = Counter()
+        self._on_a_host = 0
+        self._looked = 0.0
         self.workers = 0
 
     def __enter__(self) -> Self:
@@ -187,10 +193,9 @@ class Dask:
             opened.enter_context(_quiet())
             if self._client is None:
                 self._client = self._connect(opened)
-            workers = _wait_for_workers(self._client)
+            _wait_for_workers(self._client)
+            self._look()
             self._open = opened.pop_all()
-        self.workers = sum(worker["nthreads"] for worker in workers)
-        self._declared = frozenset(name for worker in workers for name in worker["resources"])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -198,7 +203,7 @@ class Dask:
 
     def check(self, cells: Sequence[Cell]) -> None:
         """See `Engine`."""
-        for device in {_must_have(cell) for cell in cells} - {None} - self._declared:
+        for device in {_must_have(cell) for cell in cells} - {None} - self._offers.keys():
             raise SwiftRLError(
                 f"no worker of the cluster offers {device}, which some cells need: start workers on such hosts with "
                 f"`dask worker ADDRESS --resources {device}=1 --nthreads 1`, or leave these cells out"
@@ -208,29 +213,58 @@ class Dask:
         """See `Engine`."""
         import distributed
 
-        waiting = iter(cells)
-        under_way = {}
+        turns = _Turns(cells, self._resource)
+        under_way: dict[str, Cell] = {}
         completed = distributed.as_completed(loop=self._client.loop)
+        self._submit(turns, under_way, completed)
+        while under_way:
+            outcome = None
+            if completed.has_ready():
+                future = next(completed)
+                outcome = _outcome(future, under_way.pop(future.key))
+            else:
+                time.sleep(POLL_SECONDS)
+            if time.monotonic() - self._looked > LOOK_SECONDS:  # a cluster's queue may start workers any time
+                self._look()
+            self._submit(turns, under_way, completed)
+            if outcome:
+                yield outcome
 
-        def submit_next() -> None:
-            for cell in waiting:
-                future = self._client.submit(
-                    attempt, cell, self.workers, pure=False, resources=self._resources(cell)
-                )
-                under_way[future.key] = cell
-                completed.add(future)
+    def _submit(self, turns: "_Turns", under_way: dict[str, Cell], completed: Any) -> None:
+        """Keep one cell to do and one at hand with every worker and every device, so that none waits."""
+        counts = Counter(map(self._resource, under_way.values()))
+        while counts[None] < 2 * self.workers + 2:
+            cell = turns.next(
+                [device for device, number in self._offers.items() if counts[device] >= 2 * number]
+            )
+            if cell is None:
                 return
+            device = self._resource(cell)
+            resources = device and {device: 1}
+            future = self._client.submit(attempt, cell, self._on_a_host, pure=False, resources=resources)
+            counts[device] += 1
+            under_way[future.key] = cell
+            completed.add(future)
 
-        for _ in range(2 * self.workers + 2):  # one to do and one at hand for each worker, so that none waits
-            submit_next()
-        for future in completed:
-            outcome = _outcome(future, under_way.pop(future.key))
-            submit_next()
-            yield outcome
-
-    def _resources(self, cell: Cell) -> dict[str, int] | None:
+    def _resource(self, cell: Cell) -> str | None:
+        """Return the resource that a cell is submitted with."""
         device = _must_have(cell) or cell.device
-        return {device: 1} if device in self._declared else None
+        return device if device in self._offers else None
+
+    def _look(self) -> None:
+        """Take notice of the workers there are now."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        hosts: Counter[str] = Counter()
+        offers: Counter[str] = Counter()
+        for worker in workers:
+            hosts[worker["host"]] += worker["nthreads"]
+            offers.update(worker["resources"].keys())
+        self.workers = hosts.total()
+        self._on_a_host = max(hosts.values(), default=0)
+        self._offers |= (
+            offers  # what was there may come back, and cells that wait for it must not run elsewhere
+        )
+        self._looked = time.monotonic()
 
     def _connect(self, opened: contextlib.ExitStack) -> Any:
         import distributed
@@ -298,22 +332,22 @@ def _check_host(cells: Sequence[Cell]) -> None:
 class _Turns:
     """Hands out cells in order, but for those whose device is taken: they wait for their turn."""
 
-    def __init__(self, cells: Iterable[Cell]) -> None:
-        self._cells = iter(cells)
-        self._waiting: deque[Cell] = deque()
+    def __init__(self, cells: Iterable[Cell], device: Callable[[Cell], str | None]) -> None:
+        self._cells, self._device = iter(cells), device
+        self._waiting: defaultdict[str | None, deque[Cell]] = defaultdict(deque)
 
     def again(self, cell: Cell) -> None:
-        self._waiting.appendleft(cell)
+        self._waiting[self._device(cell)].appendleft(cell)
 
-    def next(self, taken: set[str | None]) -> Cell | None:
-        for cell in self._waiting:
-            if taken_alone(cell) not in taken:
-                self._waiting.remove(cell)
-                return cell
+    def next(self, taken: Collection[str | None]) -> Cell | None:
+        for device, cells in self._waiting.items():
+            if cells and device not in taken:
+                return cells.popleft()
         for cell in self._cells:
-            if taken_alone(cell) not in taken:
+            device = self._device(cell)
+            if device not in taken:
                 return cell
-            self._waiting.append(cell)
+            self._waiting[device].append(cell)
         return None
 
 
@@ -425,15 +459,13 @@ def _must_have(cell: Cell) -> str | None:
     return cell.device if cell.hardware or cell.device == "gpu" else None
 
 
-def _wait_for_workers(client: Any) -> list[dict[str, Any]]:
-    """Return what the scheduler knows of its workers."""
+def _wait_for_workers(client: Any) -> None:
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError as error:
         raise SwiftRLError(
             f"the Dask scheduler at {client.scheduler.address} has no workers: start some, and run again"
         ) from error
-    return list(client.scheduler_info(n_workers=-1)["workers"].values())
 
 
 def _outcome(future: Any, cell: Cell) -> Outcome:

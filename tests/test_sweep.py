@@ -13,6 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from odd_cells import OddCell
 
 from swiftrl_core import datasets, engines, experiments, results, sweep, sweep_bench
@@ -382,3 +384,25 @@ def test_the_benchmark_compares_engines(capsys):
     assert all(row["cells"] == 6 and row["cells_per_s"] > 0 for row in measured)
     assert measured[0]["overhead_ms"] == 0
     assert len(sweep_bench.table(measured).splitlines()) == 1 + len(measured)
+
+
+@given(
+    st.lists(st.sampled_from(["gpu", "pim", None]), max_size=20),
+    st.lists(st.sets(st.sampled_from(["gpu", "pim"])), max_size=60),
+)
+def test_turns_give_every_cell_once_in_order_and_none_whose_device_is_taken(devices, moments):
+    asked = list(enumerate(devices))
+    turns = engines._Turns(asked, device=lambda cell: cell[1])
+    given = []
+    for taken in [*moments, *[set()] * len(asked)]:
+        cell = turns.next(taken)
+        if cell is None:
+            left = [device for cell, device in asked if (cell, device) not in given]
+            assert all(device in taken for device in left)
+        else:
+            assert cell[1] not in taken
+            given.append(cell)
+    assert sorted(given) == sorted(asked, key=lambda cell: cell[0])
+    for device in ("gpu", "pim", None):  # each device sees its cells in order
+        own = [number for number, wanted in given if wanted == device]
+        assert own == sorted(own)

@@ -189,6 +189,24 @@ def test_a_device_takes_one_cell_at_a_time(cluster, tmp_path):
 
 
 @pytest.mark.slow
+def test_workers_that_come_later_are_used_and_cells_of_a_device_hold_nobody_up(cluster, tmp_path):
+    cluster.add_worker("--resources", "gpu=1")
+    cluster.wait()
+    gpu = [OddCell(f"gpu{number}", seconds=0.5, marks=str(tmp_path), device="gpu") for number in range(6)]
+    plain = [OddCell(f"plain{number}", seconds=1.0, marks=str(tmp_path)) for number in range(12)]
+    with Dask(cluster.address) as engine:
+        outcomes = engine.run([*gpu, *plain])
+        next(outcomes)
+        for _ in range(4):
+            cluster.add_worker()
+        assert len(list(outcomes)) == 17
+        assert engine.workers == 5
+    pids = {path.read_text() for path in tmp_path.glob("plain*")}
+    assert len(pids) >= 4
+    assert len({path.read_text() for path in tmp_path.glob("gpu*")}) == 1
+
+
+@pytest.mark.slow
 def test_five_hundred_cells_on_a_local_cluster_with_a_worker_killed(tmp_path, undisturbed):
     store, reporter = Store(tmp_path), Killer()
     summary = sweep.run(
