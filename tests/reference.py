@@ -4,12 +4,13 @@ It shares nothing with the C sources but the meaning of a record and of `learner
 Python's, so an overflow would show as a difference; floats are float32 scalars, rounded once an operation.
 """
 
+from collections import Counter
 from fractions import Fraction
 from math import floor
 
 import numpy as np
 
-from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
+from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling, Update
 
 WORD = 2**32
 
@@ -53,14 +54,29 @@ def target(learner: Learner, args: np.void, reward, next_value):
     return int(reward) + b - nearest_up(Fraction(gamma * b, 2**scale))
 
 
-def learned(learner: Learner, args: np.void, q, towards):
+def rate(learner: Learner, args: np.void, n: int):
+    """alpha of a pair's n-th update in a round, and in fixed point what it is divided or shifted by."""
+    if not learner.decays:
+        return args["alpha"], int(args["alpha_scale"])
+    gamma, scale = args["gamma"], int(args["gamma_scale"])
+    n = min(n, 65535)
+    if learner.number_format == NumberFormat.FP32:
+        lag = (np.float32(1) - np.float32(gamma)) * np.float32(n)
+        return np.float32(1) / (np.float32(1) + lag), 1
+    if learner.number_format == NumberFormat.INT32:
+        return scale, scale + (scale - int(gamma)) * n
+    exact = Fraction(2**scale, 2**scale + int(gamma) * n)
+    return nearest_away(exact * 2 ** int(args["alpha_scale"])), int(args["alpha_scale"])
+
+
+def learned(learner: Learner, args: np.void, q, towards, n: int):
     """Q + alpha * (target - Q) in the learner's number format."""
+    alpha, scale = rate(learner, args, n)
     if learner.number_format == NumberFormat.FP32:
         difference = np.float32(towards) - np.float32(q)
-        step = np.float32(args["alpha"]) * difference
+        step = np.float32(alpha) * difference
         return np.float32(q) + step
-    difference = int(towards) - int(q)
-    alpha, scale = int(args["alpha"]), int(args["alpha_scale"])
+    difference, alpha = int(towards) - int(q), int(alpha)
     if learner.number_format == NumberFormat.INT32:
         step = nearest_away(Fraction(alpha * difference, scale))
     else:
@@ -71,25 +87,37 @@ def learned(learner: Learner, args: np.void, q, towards):
 
 
 def update(
-    learner: Learner, n_actions: int, args: np.void, q: list, record: np.void, random: Generator
+    learner: Learner,
+    n_actions: int,
+    args: np.void,
+    q: list,
+    record: np.void,
+    random: Generator,
+    start: list,
+    targets: list,
+    visits: Counter,
 ) -> None:
-    """Learn from one record."""
+    """Learn from one record; `start` is the round's table, `targets` its Tbar, `visits` counts updates of pairs."""
     step = int(record["step"])
     pair, next_state, terminated = step % 2**16, step // 2**16 % 2**15, step // 2**31
-    towards = record["reward"]
+    towards = record["reward"] if learner.update == Update.TD else targets[pair]
     if not terminated:
-        row = q[next_state * n_actions : (next_state + 1) * n_actions]
+        next_row = slice(next_state * n_actions, (next_state + 1) * n_actions)
+        row = q[next_row]
         if learner.algorithm == Algorithm.SARSA and random.chance(int(args["explore_below"])):
             next_value = row[random.below(n_actions)]
         else:
             next_value = max(row)
-        towards = target(learner, args, record["reward"], next_value)
-    q[pair] = learned(learner, args, q[pair], towards)
+        if learner.update == Update.VR:
+            next_value = next_value - max(start[next_row])
+        towards = target(learner, args, towards, next_value)
+    visits[pair] += 1
+    q[pair] = learned(learner, args, q[pair], towards, visits[pair])
 
 
 def order(learner: Learner, length: int, random: Generator):
-    """Yield the positions of one episode."""
-    if learner.sampling == Sampling.SEQ:
+    """Yield the positions of one episode. Chunks that are meant for REV have been turned round already."""
+    if learner.sampling in (Sampling.SEQ, Sampling.REV):
         yield from range(length)
     elif learner.sampling == Sampling.STR:
         for offset in range(4):
@@ -100,7 +128,13 @@ def order(learner: Learner, length: int, random: Generator):
 
 
 def train_core(
-    learner: Learner, n_actions: int, args: np.void, table: np.ndarray, records: np.ndarray, episodes: int
+    learner: Learner,
+    n_actions: int,
+    args: np.void,
+    table: np.ndarray,
+    records: np.ndarray,
+    episodes: int,
+    targets: np.ndarray | None = None,
 ) -> tuple[np.ndarray, int, int]:
     """Train one core.
 
@@ -109,16 +143,62 @@ def train_core(
     args : one element of `Learner.arguments`
     table : (entries,) where the core starts from
     records : the core's chunk, `struct transition`
+    targets : (entries,) Tbar, in update vr
 
     Returns
     -------
     (table (entries,), where its generator stops, passes up to the first that changed no bit)
     """
     q, random, passes = list(table), Generator(args["random_state"]), None
+    if learner.number_format != NumberFormat.FP32:
+        q = [int(value) for value in table]
+        targets = None if targets is None else [int(value) for value in targets]
+    start, visits = list(q), Counter()
     for episode in range(episodes):
         before = np.array(q, learner.dtype).tobytes()
         for position in order(learner, len(records), random):
-            update(learner, n_actions, args, q, records[position], random)
+            update(learner, n_actions, args, q, records[position], random, start, targets, visits)
         if passes is None and np.array(q, learner.dtype).tobytes() == before:
             passes = episode + 1
     return np.array(q, learner.dtype), random.state, passes or episodes
+
+
+def bellman_targets(learner: Learner, n_actions: int, table: np.ndarray, records: np.ndarray) -> np.ndarray:
+    """Tbar of all the records, pair by pair: rewards in their order, then next states in ascending order."""
+    targets = np.zeros(len(table), learner.dtype)
+    for pair in range(len(table)):
+        own = [(int(step), float(reward)) for step, reward in records.tolist() if step % 2**16 == pair]
+        if not own:
+            continue
+        rewards = ahead = 0.0
+        for _, reward in own:
+            rewards += reward
+        states = Counter(step // 2**16 % 2**15 for step, _ in own if step < 2**31)
+        for state in sorted(states):
+            ahead += float(states[state]) * float(max(table[state * n_actions : (state + 1) * n_actions]))
+        mean = (rewards + learner.gamma * ahead) / len(own)
+        targets[pair] = mean if learner.number_format == NumberFormat.FP32 else round(mean)
+    return targets
+
+
+def combined(learner: Learner, tables: np.ndarray, old: np.ndarray, chunks: list[np.ndarray]) -> np.ndarray:
+    """The next round's table: each entry over the cores, in their order."""
+    result = old.copy()
+    for pair in range(len(old)):
+        counts = [sum(step % 2**16 == pair for step in chunk["step"].tolist()) for chunk in chunks]
+        weights = {
+            "mean": [1] * len(chunks),
+            "visited": [int(count > 0) for count in counts],
+            "count": counts,
+        }[learner.aggregation]
+        if not any(weights):
+            continue
+        if learner.number_format == NumberFormat.FP32:
+            total = 0.0
+            for weight, table in zip(weights, tables, strict=True):
+                total += weight * float(table[pair])
+            result[pair] = np.float32(total / sum(weights))
+        else:
+            total = sum(weight * int(table[pair]) for weight, table in zip(weights, tables, strict=True))
+            result[pair] = nearest_away(Fraction(total, sum(weights)))
+    return result
