@@ -101,7 +101,7 @@ def test_rows_of_another_schema_version_are_refused_everywhere(store, rows, monk
         lambda: results.read_table(table),
         lambda: results.to_table(rows),
     ):
-        with pytest.raises(SwiftRLError, match="is of schema version 1, this package writes 2"):
+        with pytest.raises(SwiftRLError, match="is of schema version 2, this package writes 3"):
             look()
 
 
