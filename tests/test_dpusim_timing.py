@@ -1,4 +1,4 @@
-"""The closed form, the transfer model and the hardware profiles."""
+"""The replay of tasklets, the transfer model and the hardware profiles."""
 
 import dataclasses
 import math
@@ -14,88 +14,79 @@ from swiftrl_core.errors import SwiftRLError
 
 PRIM = timing.PROFILES["upmem-2556"]
 SERVERS = st.sampled_from(sorted(timing.PROFILES)).map(timing.PROFILES.get)
-COUNTS = st.integers(0, 10**9)
-IDLE = st.just((0, 0))
-BUSY = st.tuples(st.integers(1, 10**9), COUNTS)
-PHASE = st.lists(IDLE | BUSY, min_size=1, max_size=24)
+
+# -- the replay of tasklets ---------------------------------------------------------------------------------------
+
+EVENT = np.dtype([("at", "<i8"), ("kind", "<i4"), ("what", "<u4")])  # `struct event` of replay.h
+TRANSFER, TAKE, FREE = 0, 1, 2
+
+#: A tasklet as pieces: so many instructions, then a transfer of so many cycles.
+PIECES = st.lists(st.tuples(st.integers(1, 300), st.integers(65, 1101)), max_size=8)
+TASKLETS = st.lists(st.tuples(PIECES, st.integers(1, 500)), min_size=1, max_size=24)
 
 
-def cycles_of(phase):
-    issued, waited = zip(*phase, strict=True)
-    return timing.pipeline_cycles(issued, waited)
+def replay(tasklets) -> int:
+    """Return the cycles of tasklets given as (events, instructions behind the last event)."""
+    totals, lengths, events = [], [], []
+    for own, rest in tasklets:
+        at = 0
+        for issued, kind, what in own:
+            at += issued
+            events.append((at, kind, what))
+        lengths.append(len(own))
+        totals.append(at + rest)
+    arrays = np.array(totals, np.int64), np.array(lengths, np.int32), np.array(events or [(0, 0, 0)], EVENT)
+    return library().dpu_replay(len(tasklets), *(array.ctypes.data for array in arrays))
 
 
-@given(PHASE)
-def test_a_phase_lies_between_its_bounds(phase):
-    issued = [work for work, _ in phase]
-    waited = [dma for _, dma in phase]
-    cycles = cycles_of(phase)
-    assert cycles >= sum(issued)
-    assert cycles >= sum(waited)
-    assert cycles >= 11 * max(issued) * (1 - 1e-12)
-    assert cycles <= (11 * sum(issued) + sum(waited)) * (1 + 1e-12)
+def streaming(tasklets) -> int:
+    return replay([([(issued, TRANSFER, wait) for issued, wait in own], rest) for own, rest in tasklets])
 
 
-@given(st.lists(BUSY, min_size=1, max_size=24), st.data())
-def test_more_work_never_takes_less_time(phase, data):
-    which = data.draw(st.integers(0, len(phase) - 1))
-    more, longer = data.draw(COUNTS), data.draw(COUNTS)
-    grown = list(phase)
-    grown[which] = (phase[which][0] + more, phase[which][1] + longer)
-    assert cycles_of(grown) >= cycles_of(phase) * (1 - 1e-12)
+@given(TASKLETS)
+def test_a_run_lies_between_its_bounds(tasklets):
+    issued = [sum(i for i, _ in own) + rest for own, rest in tasklets]
+    waited = [sum(d for _, d in own) for own, _ in tasklets]
+    cycles = streaming(tasklets)
+    assert (
+        cycles
+        >= max(sum(issued), sum(waited), *(11 * i + d for i, d in zip(issued, waited, strict=True))) - 1
+    )
+    assert cycles <= 11 * sum(issued) + sum(waited) + 24
 
 
-@given(PHASE, st.integers(0, 8))
-def test_idle_tasklets_take_no_time(phase, idle):
-    assert cycles_of([*phase, *[(0, 0)] * idle]) == pytest.approx(cycles_of(phase), rel=1e-12)
-
-
-@given(PHASE)
-def test_the_interpreter_has_the_same_closed_form(phase):
-    issued, waited = np.array(phase, np.int64).T.copy()
-    cycles = library().dpu_closed_form(issued.ctypes.data, waited.ctypes.data, len(phase))
-    assert cycles == pytest.approx(timing.pipeline_cycles(issued, waited), rel=1e-12, abs=0.5)
-
-
-@given(PHASE, st.randoms())
-def test_the_order_of_the_tasklets_does_not_matter(phase, random):
-    shuffled = list(phase)
-    random.shuffle(shuffled)
-    assert cycles_of(shuffled) == pytest.approx(cycles_of(phase), rel=1e-12)
-
-
-@given(st.integers(1, 10**9), COUNTS)
-def test_one_tasklet_takes_eleven_cycles_an_instruction_and_its_dma(issued, waited):
-    assert timing.pipeline_cycles([issued], [waited]) == pytest.approx(11 * issued + waited)
+@given(PIECES, st.integers(1, 500))
+def test_one_tasklet_takes_eleven_cycles_an_instruction_and_its_dma(own, rest):
+    issued, waited = sum(i for i, _ in own) + rest, sum(d for _, d in own)
+    assert streaming([(own, rest)]) == 11 * issued + waited
 
 
 @given(st.integers(1, 24), st.integers(1, 10**6))
 def test_balanced_tasklets_fill_the_pipeline_from_eleven_on(tasklets, issued):
-    cycles = timing.pipeline_cycles([issued] * tasklets, [0] * tasklets)
-    assert cycles == pytest.approx(issued * max(11, tasklets))
+    cycles = replay([([], issued)] * tasklets)
+    assert cycles == pytest.approx(issued * max(11, tasklets), abs=24)
 
 
 def test_unbalanced_tasklets_by_hand():
-    # 12 tasklets issue 10, one issues 30: 10 steps shared by 13, then 20 alone at 11 cycles each.
-    assert timing.pipeline_cycles([10] * 12 + [30], [0] * 13) == 10 * 13 + 20 * 11
+    # 12 tasklets issue 1,000, one issues 3,000: 1,000 slots shared by 13, then 2,000 alone at 11 cycles each.
+    assert replay([([], 1000)] * 12 + [([], 3000)]) == pytest.approx(1000 * 13 + 2000 * 11, abs=24)
 
 
-def test_many_phases_at_once_equal_one_by_one():
-    rng = np.random.default_rng(1)
-    issued, waited = rng.integers(0, 1000, (2, 5, 7, 16)) * (rng.random((5, 7, 16)) < 0.7)
-    waited *= issued > 0
-    together = timing.pipeline_cycles(issued, waited)
-    assert together.shape == (5, 7)
-    for place in np.ndindex(5, 7):
-        assert together[place] == timing.pipeline_cycles(issued[place], waited[place])
+def test_the_engine_serves_one_transfer_after_the_other():
+    # Three tasklets ask at about the same time; each then has 10 instructions left.
+    assert streaming([([(10, 1000)], 10)] * 3) == pytest.approx(110 + 3000 + 110, abs=12)
 
 
-@pytest.mark.parametrize(
-    ("issued", "waited"), [([1, 2], [1]), ([], []), ([-1], [0]), ([0], [-1]), ([0], [8]), (1, 1)], ids=str
-)
-def test_impossible_phases_are_refused(issued, waited):
-    with pytest.raises(SwiftRLError):
-        timing.pipeline_cycles(issued, waited)
+def test_a_taken_lock_costs_a_try_a_slot():
+    # Two tasklets want the lock at once; the second waits while the first has it for 100 instructions.
+    locked = ([(10, TAKE, 5), (100, FREE, 5)], 1)
+    assert replay([locked, locked]) == pytest.approx(11 * (10 + 100 + 100 + 1), abs=24)
+
+
+def test_who_is_done_or_waits_leaves_the_pipeline_to_the_others():
+    # 22 tasklets share it at 22 cycles a slot; while 11 wait for the engine, a slot of the others lasts 11.
+    busy, waiting = ([], 1000), ([(1, TRANSFER, 10**6)], 1)
+    assert replay([busy] * 11 + [waiting] * 11) == pytest.approx(11 * 10**6, rel=1e-3)
 
 
 def test_mram_read_bandwidth_of_two_kilobytes():
@@ -104,6 +95,13 @@ def test_mram_read_bandwidth_of_two_kilobytes():
     assert 2048 / seconds == pytest.approx(651e6, rel=0.001)
     assert timing.dma_cycles(8) == 81
     assert timing.dma_cycles(8, write=True) == 65
+    assert timing.dma_cycles(8, dma=timing.DmaTiming(10, 20, 2)) == 26
+
+
+@pytest.mark.parametrize("numbers", [(-1, 61, 0.5), (77, math.inf, 0.5), (77, 61, math.nan)], ids=str)
+def test_impossible_dma_timings_are_refused(numbers):
+    with pytest.raises(SwiftRLError, match="cycles or more"):
+        timing.DmaTiming(*numbers)
 
 
 BIG = 32 << 20

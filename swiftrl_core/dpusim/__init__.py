@@ -3,13 +3,15 @@
 from swiftrl_core.dpusim.allocation import Ledger
 from swiftrl_core.dpusim.compile import compile_kernel
 from swiftrl_core.dpusim.dpu_set import ALLOCATE_ALL, DpuSet
+from swiftrl_core.dpusim.model import MODEL_VERSION
 from swiftrl_core.dpusim.symbols import DpuError, DpuProgram, DpuSymbol, DpuVariable
-from swiftrl_core.dpusim.timing import MODEL_VERSION, PROFILES, HardwareProfile
+from swiftrl_core.dpusim.timing import PROFILES, DmaTiming, HardwareProfile
 
 __all__ = [
     "ALLOCATE_ALL",
     "MODEL_VERSION",
     "PROFILES",
+    "DmaTiming",
     "DpuError",
     "DpuProgram",
     "DpuSet",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from swiftrl_core.dpusim.compile import Chip, chip_named
 from swiftrl_core.dpusim.elf import Program
 from swiftrl_core.dpusim.symbols import DpuError
-from swiftrl_core.dpusim.timing import HardwareProfile
+from swiftrl_core.dpusim.timing import DmaTiming, HardwareProfile
 
 CHIPS_PER_RANK = 8
 CLOCK = "CLOCKS_PER_SEC"
@@ -97,7 +97,7 @@ class Allocation:
     threads : int or None
         Host threads that run DPUs, None for as many as there are cores.
     mode : {"fast", "exact"}
-        How tasklets share the pipeline: closed form, or interleaved cycle by cycle.
+        How tasklets share the pipeline: by a replay of what they share, or interleaved cycle by cycle.
 
     Attributes
     ----------
@@ -139,7 +139,9 @@ class Allocation:
         self._queue.clear()
         self.machines = [None] * len(self.ids)
 
-    def load(self, indices: range, program: Program, new_machine: Callable[[Program, Chip], object]) -> None:
+    def load(
+        self, indices: range, program: Program, new_machine: Callable[[Program, Chip, DmaTiming], object]
+    ) -> None:
         """Load a program into DPUs; those that had none become machines now.
 
         A later load rewrites code and initialised data and keeps the rest of the memory.
@@ -157,7 +159,7 @@ class Allocation:
             )
         for index in indices:
             if self.machines[index] is None:
-                self.machines[index] = new_machine(program, chip)
+                self.machines[index] = new_machine(program, chip, self.profile.dma)
             else:
                 self.machines[index].load(program)
             self.programs[index] = program

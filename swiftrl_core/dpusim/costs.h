@@ -122,8 +122,4 @@ static inline uint32_t cost_fill(uint32_t to, uint32_t size) {
   return 20 + size / 2 + size / 4 + ((to | size) & 3 ? 8 : 0);
 }
 
-/* DMA latency in cycles (PrIM, arXiv 2105.03814: 77 or 61 cycles and half a cycle a byte, whatever the clock). */
-static inline uint32_t dma_read_cycles(uint32_t size) { return 77 + size / 2; }
-static inline uint32_t dma_write_cycles(uint32_t size) { return 61 + size / 2; }
-
 #endif

@@ -63,7 +63,7 @@ class DpuSet:
     threads : int, optional
         Host threads that run DPUs; default: one per core.
     mode : {"fast", "exact"}
-        Tasklet by tasklet with the closed form, or exactly interleaved.
+        Tasklet by tasklet with the time from a replay, or exactly interleaved; see `machine.run_machines`.
 
     Raises
     ------

@@ -8,7 +8,6 @@ enum lane_step { IN_CODE, ENTERING, TRYING, HOLDING, FALLING_ASLEEP, ASLEEP, LEA
 
 struct lane {
   struct tasklet *t;
-  int64_t ready;   /* cycle from which it may issue again */
   int32_t pending; /* instructions still to issue before the next step */
   int32_t step;
   int32_t place;  /* at the barrier: arrived as number .. */
@@ -16,9 +15,12 @@ struct lane {
   uint32_t at;    /* op at which the last step began; what is issued counts for it */
 };
 
+#define NEVER INT64_MAX
+
 struct pipeline {
   struct run *run;
   struct lane lanes[MAX_TASKLETS];
+  int64_t ready[MAX_TASKLETS]; /* cycle from which each may issue again, or NEVER: not before another wakes it */
   int32_t count;
   int64_t engine_free; /* cycle from which the DMA engine is free */
 };
@@ -50,7 +52,7 @@ static void barrier_wake(struct pipeline *p, uint32_t address, int32_t place, in
     bool sleeps = lane->step == ASLEEP || lane->step == FALLING_ASLEEP;
     if (!sleeps || lane->t->waits_on != address || lane->place != place) continue;
     lane->pending = lane->step == FALLING_ASLEEP ? 1 : 0; /* has yet to issue its stop */
-    lane->step = LEAVING, lane->ready = ready;
+    lane->step = LEAVING, p->ready[i] = ready;
   }
 }
 
@@ -98,12 +100,12 @@ static void barrier_step(struct pipeline *p, struct lane *lane) {
 static void start_transfers(struct pipeline *p, struct lane *lane) {
   int64_t start = p->engine_free > p->run->now ? p->engine_free : p->run->now;
   p->engine_free = start + lane->t->dma_pending;
-  lane->ready = p->engine_free + ISSUE_INTERVAL;
+  p->ready[lane - p->lanes] = p->engine_free + ISSUE_INTERVAL;
   lane->t->dma_pending = 0;
 }
 
 /* One instruction of a tasklet in its own code. */
-static void code_step(struct pipeline *p, struct lane *lane) {
+static inline __attribute__((always_inline)) void code_step(struct pipeline *p, struct lane *lane, bool one) {
   struct tasklet *t = lane->t;
   if (lane->pending > 0) {
     lane->pending--;
@@ -111,7 +113,10 @@ static void code_step(struct pipeline *p, struct lane *lane) {
   }
   int64_t before = t->instructions;
   lane->at = t->pc;
-  run_one(p->run, t, 0);
+  if (one)
+    run_one(p->run, t, 0);
+  else
+    run_step(p->run, t, 0);
   if (t->state == WAIT_BARRIER) {
     lane->at = t->pc - 1;
     lane->step = ENTERING, lane->pending = BARRIER_ENTER - 2;
@@ -123,21 +128,19 @@ static void code_step(struct pipeline *p, struct lane *lane) {
   if (t->dma_pending) start_transfers(p, lane);
 }
 
-/* The next tasklet in turn that may issue now, else the one that may soonest, at which time goes on; NULL for none. */
-static struct lane *next_lane(struct pipeline *p, int32_t *turn) {
-  struct lane *soonest = NULL;
-  for (int32_t k = 0, at = *turn; k < p->count; k++, at = at + 1 < p->count ? at + 1 : 0) {
-    struct lane *lane = &p->lanes[at];
-    if (!lane_can_issue(lane)) continue;
-    if (!soonest || lane->ready < soonest->ready) soonest = lane;
-    if (lane->ready > p->run->now) continue;
-    soonest = lane;
-    break;
+/* The next tasklet in turn that may issue now, else the one that may soonest, at which time goes on; -1 for none. */
+static int32_t next_lane(struct pipeline *p, int32_t turn) {
+  int64_t now = p->run->now, earliest = NEVER;
+  int32_t soonest = -1;
+  for (int32_t i = turn; i < p->count; i++) {
+    if (p->ready[i] <= now) return i;
+    if (p->ready[i] < earliest) earliest = p->ready[i], soonest = i;
   }
-  if (!soonest) return NULL;
-  if (soonest->ready > p->run->now) p->run->now = soonest->ready;
-  int32_t next = (int32_t)(soonest - p->lanes) + 1;
-  *turn = next < p->count ? next : 0;
+  for (int32_t i = 0; i < turn; i++) {
+    if (p->ready[i] <= now) return i;
+    if (p->ready[i] < earliest) earliest = p->ready[i], soonest = i;
+  }
+  if (soonest >= 0) p->run->now = earliest;
   return soonest;
 }
 
@@ -148,36 +151,48 @@ static void wake_lanes(struct pipeline *p) {
     struct lane *lane = &p->lanes[i];
     if (lane->t->state != WOKEN) continue;
     lane->t->state = READY;
-    lane->ready = p->run->now + ISSUE_INTERVAL;
+    p->ready[i] = p->run->now + ISSUE_INTERVAL;
   }
+}
+
+/* A tasklet that is alone issues what others could not notice in one go. */
+static void skip_pending(struct pipeline *p) {
+  struct lane *lane = p->lanes;
+  if (p->count > 1 || lane->step != IN_CODE) return;
+  p->ready[0] += (int64_t)ISSUE_INTERVAL * lane->pending;
+  lane->t->instructions += lane->pending, p->run->issued += lane->pending;
+  lane->pending = 0;
 }
 
 /* Inlined twice, so that the run which counts nothing does not ask. */
 static inline __attribute__((always_inline)) void exact_loop(struct run *run, int64_t budget, int64_t *counts) {
   struct machine *machine = run->machine;
+  int64_t end = 0;
   struct pipeline p = {.run = run, .count = (int32_t)machine->program->nr_tasklets};
   for (int32_t i = 0; i < p.count; i++) p.lanes[i].t = &machine->tasklets[i];
-  int32_t turn = 0;
-  while (!machine->fault.code) {
-    struct lane *lane = next_lane(&p, &turn);
-    if (!lane) {
+  for (int32_t turn = 0; !machine->fault.code;) {
+    int32_t i = next_lane(&p, turn);
+    if (i < 0) {
       if (!all_done(machine)) fault_of_waiting(machine, FAULT_DEADLOCK);
       break;
     }
-    lane->ready = run->now + ISSUE_INTERVAL;
+    struct lane *lane = &p.lanes[i];
+    turn = i + 1 < p.count ? i + 1 : 0;
+    p.ready[i] = end = run->now + ISSUE_INTERVAL;
     if (lane->step == IN_CODE)
-      code_step(&p, lane);
+      code_step(&p, lane, counts != NULL);
     else
       barrier_step(&p, lane);
     lane->t->instructions++, run->issued++, run->now++;
-    if (counts) counts[lane->at]++;
+    if (counts)
+      counts[lane->at]++;
+    else
+      skip_pending(&p);
+    if (!lane_can_issue(lane)) p.ready[i] = NEVER;
     if (run->woken) wake_lanes(&p);
     if (run->issued > budget) fault_of_waiting(machine, FAULT_BUDGET);
   }
-  int64_t end = p.engine_free;
-  for (int32_t i = 0; i < p.count; i++)
-    if (p.lanes[i].ready > end) end = p.lanes[i].ready;
-  run->stats->cycles = end;
+  run->stats->cycles = end > p.engine_free ? end : p.engine_free;
 }
 
 static void run_exact(struct run *run, int64_t budget) { exact_loop(run, budget, NULL); }

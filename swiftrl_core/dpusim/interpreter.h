@@ -1,13 +1,19 @@
-/* The interpreter's loop. machine.c includes this file twice: with EXACT 0 a tasklet runs until it must wait, with
- * EXACT 1 it runs one charged instruction and returns.
+/* The interpreter's loop. machine.c includes this file three times:
+ *
+ *   LOOP_FAST  a tasklet runs until it must wait
+ *   LOOP_STEP  a tasklet runs up to the next instruction that others could notice, or that depends on them: a load, a
+ *              store, a transfer, a lock, a fault. What it does before is between itself and its registers, so it may
+ *              be done at once; the exact run then lets as many issue slots pass.
+ *   LOOP_ONE   a tasklet runs one charged instruction, for a run that counts where they are
  *
  * Threaded code: every op holds the address of the code that executes it. `count + op->before` is the number of DPU
- * instructions so far (see struct op), in the exact loop `count` alone. */
+ * instructions so far (see struct op), in the exact loops `count` alone. */
 
-#if EXACT
-#define LOOP run_one
-#define LABELS exact_labels
+#if LOOP_KIND != LOOP_FAST
 /* Costs of nothing merge with the next instruction: the DPU has none there. */
+#if LOOP_KIND == LOOP_ONE
+#define LOOP run_one
+#define LABELS one_labels
 #define ADVANCE(ops)                   \
   do {                                 \
     count += op->cost;                 \
@@ -20,9 +26,38 @@
     count += op->jump_cost; \
     ADVANCE(op->target);    \
   } while (0)
+#define NOTICEABLE()
+#else
+#define LOOP run_step
+#define LABELS step_labels
+#define ADVANCE(ops)   \
+  do {                 \
+    count += op->cost; \
+    op += (ops);       \
+    DISPATCH;          \
+  } while (0)
+/* A loop that nobody notices must end, too. */
+#define TAKE_JUMP()                                                                 \
+  do {                                                                              \
+    count += op->cost + op->jump_cost;                                              \
+    int32_t ops = op->target;                                                       \
+    op += ops;                                                                      \
+    if (__builtin_expect(ops <= 0 && count - begin > STEP_LIMIT, 0)) goto finished; \
+    DISPATCH;                                                                       \
+  } while (0)
+#define NOTICEABLE()                   \
+  do {                                 \
+    if (count != begin) goto finished; \
+  } while (0)
+#endif
 #define REAL_COUNT() (count)
+#define NOTE(event, what)
+#define NOTE_TRANSFER()
+#define WAIT_FOR_COUNTER()
 #else
 #define LOOP run_until_blocked
+#define LABELS fast_labels
+#define NOTICEABLE()
 #define ADVANCE(ops) \
   do {               \
     op += (ops);     \
@@ -38,6 +73,27 @@
     DISPATCH;                                                          \
   } while (0)
 #define REAL_COUNT() (count + op->before)
+/* Tell the replay of an event. It comes with the first instruction of its op, as in the exact run. */
+#define NOTE(event, what)                                                                \
+  do {                                                                                   \
+    if (!run->replay) break;                                                             \
+    int32_t ahead = replay_note(run, t, REAL_COUNT() + (op->cost > 0), (event), (what)); \
+    if (__builtin_expect(ahead < 0, 0)) FAULT_AT(FAULT_OUT_OF_MEMORY, 0, 0);             \
+    if (ahead) limit = INT64_MIN;                                                        \
+  } while (0)
+#define NOTE_TRANSFER()                            \
+  do {                                             \
+    NOTE(TRANSFER_WAIT, (uint32_t)t->dma_pending); \
+    t->dma_pending = 0;                            \
+  } while (0)
+/* The counter shows what all tasklets have done, so its reader waits until the replay has come that far. */
+#define WAIT_FOR_COUNTER()                   \
+  do {                                       \
+    if (!run->replay || t->may_count) break; \
+    NOTE(READ_COUNTER, 0);                   \
+    t->state = WAIT_COUNTER;                 \
+    goto finished;                           \
+  } while (0)
 #endif
 
 #define DISPATCH goto * op->go
@@ -47,8 +103,10 @@
 #define RS1 x[op->rs1]
 #define RS2 x[op->rs2]
 #define IMM ((uint32_t)op->imm)
+/* In a step, a fault waits for its own turn: others may fault first. */
 #define FAULT_AT(fault_kind, data_address, data_value)                     \
   do {                                                                     \
+    NOTICEABLE();                                                          \
     set_fault(machine, t, op - ops, fault_kind, data_address, data_value); \
     goto finished;                                                         \
   } while (0)
@@ -63,12 +121,14 @@
   }
 #define LOAD(name, type, log2)                                                           \
   OP(name) {                                                                             \
+    NOTICEABLE();                                                                        \
     uint32_t address = RS1 + IMM;                                                        \
     type value;                                                                          \
     if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                   \
       memcpy(&value, wram + address, sizeof value);                                      \
     } else {                                                                             \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      NOTE_TRANSFER();                                                                   \
       count += MRAM_LOAD_EXTRA;                                                          \
     }                                                                                    \
     RD = (uint32_t)(int32_t)value;                                                       \
@@ -76,12 +136,14 @@
   }
 #define STORE(name, type, log2)                                                           \
   OP(name) {                                                                              \
+    NOTICEABLE();                                                                         \
     uint32_t address = RS1 + IMM;                                                         \
     type value = (type)RS2;                                                               \
     if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                    \
       memcpy(wram + address, &value, sizeof value);                                       \
     } else {                                                                              \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      NOTE_TRANSFER();                                                                    \
       count += MRAM_STORE_EXTRA;                                                          \
     }                                                                                     \
     NEXT;                                                                                 \
@@ -93,9 +155,11 @@
   }
 #define TRANSFER(name, size, read)                                        \
   OP(name) {                                                              \
+    NOTICEABLE();                                                         \
     uint32_t to_blame;                                                    \
     int32_t fault = dma(machine, t, RS1, RS2, (size), (read), &to_blame); \
     if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, (size));    \
+    NOTE_TRANSFER();                                                      \
     NEXT;                                                                 \
   }
 
@@ -103,7 +167,7 @@
 static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit) {
 #define OP_LABEL(name) &&do_##name,
   static const void *const LABELS[] = {DPU_OPS(OP_LABEL)
-#if !EXACT
+#if LOOP_KIND == LOOP_FAST
                                            DPU_FUSED_OPS(OP_LABEL)
 #endif
   };
@@ -115,8 +179,8 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   uint8_t *const wram = machine->wram;
   const uint32_t wram_bytes = program->wram_bytes;
   uint32_t *const x = t->x;
-#if EXACT
-  const op *const ops = program->exact;
+#if LOOP_KIND != LOOP_FAST
+  const op *const ops = LOOP_KIND == LOOP_ONE ? program->one : program->exact;
   const int64_t begin = t->instructions;
   int64_t count = begin;
   (void)limit;
@@ -180,7 +244,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     if (__builtin_expect(to < IRAM_BASE || index >= program->size || to & 3, 0))
       FAULT_AT(to == 0 ? FAULT_NULL_CALL : FAULT_JUMP, to, 0);
     RD = IRAM_BASE + 4 * (uint32_t)(op - ops + op->length);
-#if EXACT
+#if LOOP_KIND != LOOP_FAST
     ADVANCE((int32_t)index - (int32_t)(op - ops));
 #else
     count += op->before + op->cost - ops[index].before;
@@ -192,6 +256,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   /* Reached through its entry in runtime.S, by a jump or a pointer; a plain call is fused in the fast run. */
   OP(ROUTINE) {
+    if (IMM >= ROUTINE_memcpy) NOTICEABLE();
     int64_t cost = call_routine(machine, t, IMM);
     if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
     count += cost;
@@ -204,6 +269,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   }
 
   OP(CALL_ROUTINE) {
+    if (IMM >= ROUTINE_memcpy) NOTICEABLE();
     int64_t cost = call_routine(machine, t, IMM);
     if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
     count += cost;
@@ -226,10 +292,23 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   COMPUTE(ME, (uint32_t)(t - machine->tasklets))
   OP(FAULT) { FAULT_AT((int32_t)RS1, 0, RS1); }
-  COMPUTE(PERF_CONFIG, counter_configure(run, t, RS1, REAL_COUNT()))
-  COMPUTE(PERF_GET, counter_read(run, t, REAL_COUNT()))
+  OP(PERF_CONFIG) {
+    NOTICEABLE();
+    WAIT_FOR_COUNTER();
+    t->may_count = false;
+    RD = counter_configure(run, t, RS1, REAL_COUNT());
+    NEXT;
+  }
+  OP(PERF_GET) {
+    NOTICEABLE();
+    WAIT_FOR_COUNTER();
+    t->may_count = false;
+    RD = counter_read(run, t, REAL_COUNT());
+    NEXT;
+  }
 
   OP(LOG) {
+    NOTICEABLE();
     int32_t written = log_print(machine, RS1);
     if (written < 0) FAULT_AT(FAULT_OUT_OF_MEMORY, 0, 0);
     RD = (uint32_t)written;
@@ -237,6 +316,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   }
 
   OP(EXIT) {
+    NOTICEABLE();
     t->state = DONE, count++;
     goto finished;
   }
@@ -246,10 +326,14 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   TRANSFER(DMA_READ_N, x[op->rs3], true)
   TRANSFER(DMA_WRITE_N, x[op->rs3], false)
 
-  /* The fast run sleeps on a taken lock (the phase's model adds the failed tries), the exact one tries again. */
+  /* The fast run sleeps on a taken lock (the replay adds the failed tries), the exact one tries again. */
   OP(LOCK) {
-    if (lock_take(run, t, RS1, REAL_COUNT() + op->cost)) NEXT;
-#if EXACT
+    NOTICEABLE();
+    if (lock_take(machine, t, RS1)) {
+      NOTE(TAKE_LOCK, RS1 & (LOCK_BITS - 1));
+      NEXT;
+    }
+#if LOOP_KIND != LOOP_FAST
     count += op->cost;
     run->stats->lock_tries++;
 #else
@@ -257,24 +341,40 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 #endif
     goto finished;
   }
-  COMPUTE(TRYLOCK, lock_take(run, t, RS1, REAL_COUNT() + op->cost))
+  OP(TRYLOCK) {
+    NOTICEABLE();
+    uint32_t lock = RS1 & (LOCK_BITS - 1);
+    bool taken = lock_take(machine, t, lock);
+    RD = taken;
+    if (taken) NOTE(TAKE_LOCK, lock);
+    NEXT;
+  }
   OP(UNLOCK) {
-    lock_release(run, t, RS1, REAL_COUNT() + op->cost);
+    NOTICEABLE();
+    lock_release(run, RS1);
+    NOTE(FREE_LOCK, RS1 & (LOCK_BITS - 1));
     NEXT;
   }
 
   OP(BARRIER) {
+    NOTICEABLE();
     uint32_t address = RS1;
     if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0) FAULT_AT(FAULT_BARRIER, address, 0);
+    NOTE(MEET, address);
+#if LOOP_KIND == LOOP_FAST
+    if (!run->replay) count += barrier_alone(run);
+#endif
     t->state = WAIT_BARRIER, t->waits_on = address;
     op++;
     goto finished;
   }
 
   OP(SEM_TAKE) {
-    int32_t *semaphore = (int32_t *)(wram + RS1);
+    NOTICEABLE();
     if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
+    int32_t *semaphore = (int32_t *)(wram + RS1);
     if (*semaphore > 0) {
+      NOTE(TAKE_SEM, RS1);
       --*semaphore;
       NEXT;
     }
@@ -282,24 +382,31 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     goto finished;
   }
   OP(SEM_GIVE) {
+    NOTICEABLE();
     if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
+    NOTE(GIVE_SEM, RS1);
     ++*(int32_t *)(wram + RS1);
     wake_one(run, WAIT_SEM, RS1);
     NEXT;
   }
 
   OP(NOTIFY) {
-    if (wake_one(run, WAIT_FOR, (uint32_t)(t - machine->tasklets))) NEXT;
-    t->state = WAIT_NOTIFY, t->waits_on = (uint32_t)(t - machine->tasklets);
+    NOTICEABLE();
+    uint32_t self = (uint32_t)(t - machine->tasklets);
+    NOTE(NOTIFY_ANY, self);
+    if (wake_one(run, WAIT_FOR, self)) NEXT;
+    t->state = WAIT_NOTIFY, t->waits_on = self;
     goto moved;
   }
   OP(WAIT_FOR) {
+    NOTICEABLE();
     uint32_t other = RS1;
     if (anyone_in(machine, WAIT_FOR, other)) {
       RD = 1;
       NEXT;
     }
     RD = 0;
+    NOTE(AWAIT, other);
     if (wake_one(run, WAIT_NOTIFY, other)) NEXT;
     t->state = WAIT_FOR, t->waits_on = other;
     goto moved;
@@ -307,12 +414,12 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   OP(ILLEGAL) { FAULT_AT(FAULT_ILLEGAL, 0, IMM); }
 
-#if !EXACT
+#if LOOP_KIND == LOOP_FAST
 #include "fused.h"
 #endif
 
 moved: /* the op is done and paid for, but the tasklet waits before the next */
-#if EXACT
+#if LOOP_KIND != LOOP_FAST
   count += op->cost;
 #endif
   op++;
@@ -325,8 +432,12 @@ finished:
 #undef LOOP
 #undef LABELS
 #undef ADVANCE
+#undef NOTICEABLE
 #undef TAKE_JUMP
 #undef REAL_COUNT
+#undef NOTE
+#undef NOTE_TRANSFER
+#undef WAIT_FOR_COUNTER
 #undef OP
 #undef DISPATCH
 #undef NEXT

@@ -1,7 +1,7 @@
 /* A DPU simulator: memories, synchronisation, and two ways to run the tasklets.
  *
- * The fast run takes tasklet after tasklet, each until it must wait, and gets the time of such a phase from a closed
- * form. The exact run interleaves them instruction by instruction: one issue a cycle, at most one in 11 cycles for a
+ * The fast run takes tasklet after tasklet, each until it must wait, and gets the time from a replay of what they have
+ * in common (replay.h). The exact run interleaves them instruction by instruction: one issue a cycle, at most one in 11 cycles for a
  * tasklet, DMA transfers one after the other. A program whose result does not depend on the order of its tasklets
  * leaves the same memory behind in both. */
 #include "machine.h"
@@ -22,6 +22,7 @@ enum routine_number {
 enum {
   MRAM_LOAD_EXTRA = 3,  /* a scalar read from MRAM: address, DMA, mask, load instead of a load */
   MRAM_STORE_EXTRA = 4, /* read, change, write back */
+  STEP_LIMIT = 1000,    /* instructions after which a step ends that nobody notices */
   SLICE = 1 << 18,      /* instructions after which a tasklet that never waits lets others run */
 };
 
@@ -70,8 +71,10 @@ EXPORT bool mram_copy_in(struct machine *machine, uint32_t offset, const void *f
   return true;
 }
 
-static void count_transfer(struct tasklet *t, uint32_t size, bool read) {
-  int64_t cycles = read ? dma_read_cycles(size) : dma_write_cycles(size);
+static void count_transfer(const struct machine *machine, struct tasklet *t, uint32_t size, bool read) {
+  const struct dma_timing *dma = &machine->dma;
+  double latency = (read ? dma->read_fixed : dma->write_fixed) + dma->cycles_per_byte * size;
+  int64_t cycles = (int64_t)(latency + 0.5);
   t->dma_cycles += cycles, t->dma_pending += cycles, t->dma_transfers++;
   if (read)
     t->dma_bytes_read += size;
@@ -92,7 +95,7 @@ static int32_t dma(struct machine *machine, struct tasklet *t, uint32_t wram, ui
   bool copied = read ? mram_copy_out(machine, mram - MRAM_BASE, machine->wram + wram, size)
                      : mram_copy_in(machine, mram - MRAM_BASE, machine->wram + wram, size);
   if (!copied) return FAULT_OUT_OF_MEMORY;
-  count_transfer(t, size, read);
+  count_transfer(machine, t, size, read);
   return FAULT_NONE;
 }
 
@@ -117,7 +120,7 @@ static bool far_load(struct machine *machine, struct tasklet *t, ptrdiff_t index
                      uint32_t size) {
   if (!far_check(machine, t, index, address, size)) return false;
   mram_copy_out(machine, address - MRAM_BASE, value, size);
-  count_transfer(t, 8, true);
+  count_transfer(machine, t, 8, true);
   return true;
 }
 
@@ -128,8 +131,8 @@ static bool far_store(struct machine *machine, struct tasklet *t, ptrdiff_t inde
     set_fault(machine, t, index, FAULT_OUT_OF_MEMORY, address, size);
     return false;
   }
-  count_transfer(t, 8, true);
-  count_transfer(t, 8, false);
+  count_transfer(machine, t, 8, true);
+  count_transfer(machine, t, 8, false);
   return true;
 }
 
@@ -219,104 +222,67 @@ static bool wake_one(struct run *run, int32_t state, uint32_t waits_on) {
   return false;
 }
 
-/* `after` is the tasklet's count behind the lock instruction; from there the lock is held. */
-static bool lock_take(struct run *run, struct tasklet *t, uint32_t address, int64_t after) {
-  uint32_t bit = address & (LOCK_BITS - 1);
-  struct machine *machine = run->machine;
-  if (machine->lock_owner[bit] >= 0) return false;
-  int32_t tasklet = (int32_t)(t - machine->tasklets);
-  machine->lock_owner[bit] = (int8_t)tasklet;
-  if (run->phase) {
-    run->phase->holding_since[bit] = after;
-    run->phase->locks[bit][tasklet].times++;
-    run->phase->locked = true;
-  }
+static bool lock_take(struct machine *machine, const struct tasklet *t, uint32_t address) {
+  int8_t *owner = &machine->lock_owner[address & (LOCK_BITS - 1)];
+  if (*owner >= 0) return false;
+  *owner = (int8_t)(t - machine->tasklets);
   return true;
 }
 
-static void lock_release(struct run *run, struct tasklet *t, uint32_t address, int64_t after) {
+static void lock_release(struct run *run, uint32_t address) {
   uint32_t bit = address & (LOCK_BITS - 1);
-  struct machine *machine = run->machine;
-  int32_t owner = machine->lock_owner[bit];
-  if (run->phase && owner == t - machine->tasklets)
-    run->phase->locks[bit][owner].held += (int32_t)(after - run->phase->holding_since[bit]);
-  machine->lock_owner[bit] = -1;
+  run->machine->lock_owner[bit] = -1;
   wake_one(run, WAIT_LOCK, bit);
 }
+
+#include "replay.h"
 
 /* ---- performance counter ---- */
 
 enum { COUNT_SAME = 0, COUNT_CYCLES = 1, COUNT_INSTRUCTIONS = 2, COUNT_RESET = 4, COUNTER_UNIT = 16 };
 
-/* What the counter would show. In a fast run the other tasklets count up to the same point of the phase: those that
- * ran before may be beyond it, those that run later are added when the phase closes. */
-static int64_t counter_now(struct run *run, const struct tasklet *t, int64_t count, int32_t mode) {
-  struct machine *machine = run->machine;
-  if (!run->phase)
-    return mode == COUNT_CYCLES ? machine->clock_cycles + run->now : machine->clock_instructions + run->issued;
-  struct phase *phase = run->phase;
-  uint32_t self = (uint32_t)(t - machine->tasklets), tasklets = machine->program->nr_tasklets;
-  int64_t own = count - phase->start[self];
-  if (mode == COUNT_CYCLES) {
-    int64_t interval = tasklets > ISSUE_INTERVAL ? tasklets : ISSUE_INTERVAL;
-    return machine->clock_cycles + phase->base_cycles + own * interval + t->dma_cycles - phase->dma_start[self];
-  }
-  int64_t sum = machine->clock_instructions + phase->base_instructions + own;
-  for (uint32_t i = 0; i < tasklets; i++) {
-    if (i == self) continue;
-    int64_t others = machine->tasklets[i].instructions - phase->start[i];
-    sum += others < own ? others : own;
-  }
-  return sum;
+/* What the counter counts, since the first launch, when tasklet `t` has issued `count` instructions. */
+static int64_t counter_now(const struct run *run, const struct tasklet *t, int64_t count, int32_t mode) {
+  const struct machine *machine = run->machine;
+  int64_t issued = run->issued, now = run->now;
+  if (run->replay)
+    issued = replay_issued(run->replay), now = (int64_t)run->replay->now;
+  else if (machine->program->nr_tasklets == 1)
+    issued = count, now = ISSUE_INTERVAL * count + t->dma_cycles;
+  return mode == COUNT_CYCLES ? machine->clock_cycles + now : machine->clock_instructions + issued;
 }
 
-static uint32_t counter_read(struct run *run, const struct tasklet *t, int64_t count) {
+static uint32_t counter_read(const struct run *run, const struct tasklet *t, int64_t count) {
   const struct perf *perf = &run->machine->perf;
   if (perf->mode != COUNT_CYCLES && perf->mode != COUNT_INSTRUCTIONS) return 0;
   return (uint32_t)((counter_now(run, t, count, perf->mode) - perf->start) / COUNTER_UNIT);
 }
 
 static uint32_t counter_configure(struct run *run, const struct tasklet *t, uint32_t config, int64_t count) {
-  struct machine *machine = run->machine;
+  struct perf *perf = &run->machine->perf;
   uint32_t before = counter_read(run, t, count);
   int32_t mode = config & 3;
-  int32_t changed = mode != COUNT_SAME && mode != machine->perf.mode;
-  if (mode != COUNT_SAME) machine->perf.mode = mode;
-  if (!(config & COUNT_RESET) && !changed) return before;
-  machine->perf.start = counter_now(run, t, count, machine->perf.mode);
-  if (run->phase) {
-    struct phase *phase = run->phase;
-    phase->counter_owner = (int32_t)(t - machine->tasklets);
-    phase->counter_at = count - phase->start[phase->counter_owner];
-    for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
-      int64_t done = machine->tasklets[i].instructions - phase->start[i];
-      phase->counted[i] = done < phase->counter_at ? done : phase->counter_at;
-    }
-  }
+  bool changed = mode != COUNT_SAME && mode != perf->mode;
+  if (mode != COUNT_SAME) perf->mode = mode;
+  if (config & COUNT_RESET || changed) perf->start = counter_now(run, t, count, perf->mode);
   return before;
 }
 
-/* Now that all tasklets have run the phase: what they did before the reset belongs to the time before it. */
-static void counter_close_phase(struct run *run) {
-  struct phase *phase = run->phase;
-  if (phase->counter_owner < 0) return;
-  struct machine *machine = run->machine;
-  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
-    if ((int32_t)i == phase->counter_owner || machine->perf.mode != COUNT_INSTRUCTIONS) continue;
-    int64_t done = machine->tasklets[i].instructions - phase->start[i];
-    machine->perf.start += (done < phase->counter_at ? done : phase->counter_at) - phase->counted[i];
-  }
-  phase->counter_owner = -1;
-}
+/* ---- the loops ---- */
 
-/* ---- the two loops ---- */
+#define LOOP_FAST 0
+#define LOOP_STEP 1
+#define LOOP_ONE 2
 
-#define EXACT 0
+#define LOOP_KIND LOOP_FAST
 #include "interpreter.h"
-#undef EXACT
-#define EXACT 1
+#undef LOOP_KIND
+#define LOOP_KIND LOOP_STEP
 #include "interpreter.h"
-#undef EXACT
+#undef LOOP_KIND
+#define LOOP_KIND LOOP_ONE
+#include "interpreter.h"
+#undef LOOP_KIND
 
 /* ---- what both runs ask ---- */
 
@@ -350,9 +316,11 @@ static void fault_of_waiting(struct machine *machine, int32_t code) {
 /* Replace the numbers of ops by the addresses that execute them. The arrays stay Python's. */
 EXPORT void dpu_program_prepare(struct program *program) {
   const void *const *fast = run_until_blocked(NULL, NULL, 0);
-  const void *const *exact = run_one(NULL, NULL, 0);
+  const void *const *exact = run_step(NULL, NULL, 0);
+  const void *const *one = run_one(NULL, NULL, 0);
   for (uint32_t i = 0; i < program->size; i++) {
     program->fast[i].go = fast[program->fast[i].code];
+    program->one[i].go = one[program->one[i].code];
     program->exact[i].go = exact[program->exact[i].code];
   }
 }
@@ -366,10 +334,10 @@ EXPORT void dpu_free(struct machine *machine) {
 }
 
 /* WRAM is Python's, so that views of it may outlive the machine. */
-EXPORT struct machine *dpu_new(const struct program *program, uint8_t *wram) {
+EXPORT struct machine *dpu_new(const struct program *program, uint8_t *wram, struct dma_timing dma) {
   struct machine *machine = calloc(1, sizeof *machine);
   if (!machine) return NULL;
-  machine->program = program;
+  machine->program = program, machine->dma = dma;
   machine->page_count = program->mram_bytes / PAGE_BYTES;
   machine->pages = calloc(machine->page_count, sizeof *machine->pages);
   if (!machine->pages) return dpu_free(machine), NULL;
@@ -422,13 +390,33 @@ static void run_machine(struct machine *machine, bool exact, int64_t budget, str
   if (machine->fault.code) return; /* a DPU in fault stays so */
   if (counts)
     run_counted(&run, budget, counts);
-  else if (exact && machine->program->nr_tasklets > 1)
+  else if (exact)
     run_exact(&run, budget);
   else
     run_fast(&run, budget);
   collect(machine, stats);
   for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) machine->clock_instructions += stats->instructions[i];
   machine->clock_cycles += stats->cycles;
+}
+
+/* For tests: the cycles of tasklets whose traces are given. Tasklet i issues instructions[i] in all; its events, in
+ * order, are the next lengths[i] of `events`. */
+EXPORT int64_t dpu_replay(int32_t tasklets, const int64_t *instructions, const int32_t *lengths,
+                          const struct event *events) {
+  struct program program = {.nr_tasklets = (uint32_t)tasklets};
+  struct machine machine = {.program = &program};
+  struct run_stats stats = {0};
+  struct run run = {.machine = &machine, .stats = &stats};
+  struct replay replay = {.run = &run};
+  for (int32_t i = 0; i < tasklets; i++) {
+    machine.tasklets[i].instructions = instructions[i], machine.tasklets[i].state = DONE;
+    for (int32_t k = 0; k < lengths[i]; k++, events++)
+      if (trace_add(&replay.players[i].trace, events->at, events->kind, events->what) < 0) return -1;
+  }
+  replay_begin(&replay, &run);
+  replay_advance(&replay);
+  replay_end(&replay);
+  return replay_cycles(&replay);
 }
 
 /* Run machines one after the other, each until all its tasklets have ended or one has faulted. */

@@ -66,11 +66,17 @@ typedef struct op {
   uint16_t length; /* instructions this op stands for */
 } op;
 
+/* Latency of a transfer in cycles: fixed, and for each byte. */
+struct dma_timing {
+  double read_fixed, write_fixed, cycles_per_byte;
+};
+
 struct program {
   uint32_t size; /* instructions */
   uint32_t entry, stacks_start, stack_bytes, nr_tasklets, wram_bytes, mram_bytes;
   op *fast;  /* with fused sequences, for the run tasklet by tasklet */
   op *exact; /* one op an instruction, for the run cycle by cycle */
+  op *one;   /* the same, for the run that counts where instructions are */
 };
 
 enum tasklet_state {
@@ -81,7 +87,7 @@ enum tasklet_state {
   WAIT_NOTIFY,  /* has notified, nobody came yet */
   WAIT_FOR,     /* waits for another tasklet's notification */
   WAIT_BARRIER, /* arrived, others have not */
-  PASSED,       /* the barrier is complete; runs again in the next round */
+  WAIT_COUNTER, /* of a fast run: reads the performance counter when its time has come */
   DONE,
 };
 
@@ -90,9 +96,10 @@ struct tasklet {
   uint32_t pc;    /* index of the next op */
   uint32_t waits_on;
   int32_t state;
+  bool may_count;       /* its time to read the performance counter has come */
   int64_t instructions; /* since boot, in DPU instructions */
   int64_t dma_cycles, dma_bytes_read, dma_bytes_written, dma_transfers;
-  int64_t dma_pending; /* exact run: cycles of the transfers that this step started */
+  int64_t dma_pending; /* cycles of the transfers that this op or step started */
 };
 
 /* The performance counter: what it counts, and where it started. */
@@ -103,6 +110,7 @@ struct perf {
 
 struct machine {
   const struct program *program;
+  struct dma_timing dma;
   uint8_t *wram; /* not the machine's own */
   uint8_t **pages;
   uint32_t page_count;

@@ -44,9 +44,6 @@ from swiftrl_core.dpusim.rv32 import (
     Routine,
 )
 
-#: Changes whenever a cost or rule changes what a program is said to take.
-MODEL_VERSION = "1"
-
 #: Longest chain of shifts and adds that the DPU's compiler prefers to a call of the multiply routine.
 MULTIPLY_CHAIN = 6
 #: Instructions of a product whose operands are known to have 8, or 16, bits.

@@ -1,4 +1,4 @@
-"""From instructions and bytes to seconds: the closed form of the pipeline, host transfers, launches.
+"""From cycles and bytes to seconds: the hardware profiles, DMA, host transfers, launches.
 
 Every second made here is `simulated` evidence. Formulas and numbers come from published measurements; each is
 named where it stands. Sources, in short:
@@ -18,12 +18,6 @@ from typing import Literal
 import numpy as np
 
 from swiftrl_core.errors import SwiftRLError
-
-MODEL_VERSION = "1"
-"""Changes with every change of a formula or number that alters simulated seconds."""
-
-ISSUE_INTERVAL = 11
-"""Cycles between two instructions of one tasklet, at least (PrIM, section 3.1.1)."""
 
 Direction = Literal["to_dpu", "from_dpu"]
 Kind = Literal["parallel", "broadcast", "serial"]
@@ -66,6 +60,32 @@ class BandwidthCurve:
 
 
 @dataclass(frozen=True)
+class DmaTiming:
+    """Latency of a DMA between MRAM and WRAM, in DPU cycles: a fixed part, and a part for each byte.
+
+    Parameters
+    ----------
+    read_fixed, write_fixed : float
+        Cycles of a transfer from and to MRAM beside its bytes.
+    cycles_per_byte : float
+        Cycles of each byte.
+
+    Notes
+    -----
+    The defaults are PrIM's fit to its server (arXiv 2105.03814, section 3.1.2). No other measurement is published.
+    """
+
+    read_fixed: float = 77.0
+    write_fixed: float = 61.0
+    cycles_per_byte: float = 0.5
+
+    def __post_init__(self) -> None:
+        for field in ("read_fixed", "write_fixed", "cycles_per_byte"):
+            if not 0 <= getattr(self, field) < math.inf:
+                raise SwiftRLError(f"a DMA's {field} is 0 cycles or more, not {getattr(self, field)}")
+
+
+@dataclass(frozen=True)
 class HardwareProfile:
     """The numbers of one UPMEM server.
 
@@ -89,6 +109,8 @@ class HardwareProfile:
         Latency of any transfer: the first rank's, and what each further rank adds, seconds.
     launch_s : float
         Launch and wait for an empty kernel, seconds.
+    dma : DmaTiming
+        Latency of the DPU's own transfers.
     source : str
         Where the numbers come from and which of them are extrapolated.
     """
@@ -108,6 +130,7 @@ class HardwareProfile:
     transfer_fixed_s: float = 0.12e-3
     transfer_fixed_per_rank_s: float = 0.05e-3
     launch_s: float = 0.15e-3
+    dma: DmaTiming = DmaTiming()
 
     def __post_init__(self) -> None:
         if self.chip not in ("v1A", "v1B"):
@@ -217,64 +240,10 @@ def resolve_profile(hardware: str | HardwareProfile | None) -> HardwareProfile:
     return PROFILES[name]
 
 
-def pipeline_cycles(instructions: np.ndarray, dma_cycles: np.ndarray) -> np.ndarray | float:
-    """Return the cycles of one barrier phase by the closed form.
-
-    With I_t instructions and D_t cycles of DMA latency of tasklet t, T tasklets that issue anything in the phase,
-    and J the ascending values of I_t + D_t / max(11, T), J_0 = 0::
-
-        cycles = max( sum_i (J_i - J_(i-1)) * max(11, T - i + 1),  sum of all D,  sum of all I )
-
-    The first term lets the tasklets that still run share the pipeline: each issues at most once in 11 cycles
-    and the DPU once in a cycle. The others say that the DMA engine serves one request at a time and the
-    pipeline issues one instruction per cycle. With one tasklet the result is 11 I + D. Against exact
-    interleaving it stays within 1.2 % on learning kernels for 1 to 24 tasklets.
-
-    This is the reference for the interpreter's own copy, which rounds to whole cycles.
-
-    Parameters
-    ----------
-    instructions : (..., T) array
-        Instructions each tasklet issues in the phase.
-    dma_cycles : (..., T) array
-        DMA latency of each tasklet in the phase, cycles.
-
-    Returns
-    -------
-    (...) array of float, or float
-        Cycles of the phase. A launch takes the sum over its phases.
-
-    Raises
-    ------
-    SwiftRLError
-        If the shapes differ, no tasklet is given, a count is negative, or a DMA comes without an instruction.
-    """
-    issued = np.asarray(instructions, dtype=np.float64)
-    waited = np.asarray(dma_cycles, dtype=np.float64)
-    if issued.shape != waited.shape or issued.ndim == 0 or issued.shape[-1] == 0:
-        raise SwiftRLError(
-            f"instructions {issued.shape} and DMA cycles {waited.shape} must have one same number per tasklet"
-        )
-    if (issued < 0).any() or (waited < 0).any():
-        raise SwiftRLError("instructions and DMA cycles may not be negative")
-    if (waited[issued == 0] > 0).any():
-        raise SwiftRLError("a tasklet has DMA cycles but no instruction, yet a DMA takes one")
-    active = np.count_nonzero(issued, axis=-1)
-    interval = np.maximum(ISSUE_INTERVAL, active)[..., np.newaxis]
-    work = np.sort(issued + waited / interval, axis=-1)  # the idle come first and take no time
-    steps = np.diff(work, axis=-1, prepend=0.0)
-    still_running = np.arange(issued.shape[-1], 0, -1)
-    shared = (steps * np.maximum(ISSUE_INTERVAL, still_running)).sum(axis=-1)
-    cycles = np.maximum(shared, np.maximum(waited.sum(axis=-1), issued.sum(axis=-1)))
-    return float(cycles) if cycles.ndim == 0 else cycles
-
-
-def dma_cycles(n_bytes: int, write: bool = False) -> float:
-    """Return the cycles of a DMA of n bytes with MRAM: 77 + n/2 to read, 61 + n/2 to write (PrIM).
-
-    The same on every profile: no other measurement is published. The interpreter's own copy is in `costs.h`.
-    """
-    return (61 if write else 77) + n_bytes / 2
+def dma_cycles(n_bytes: int, write: bool = False, dma: DmaTiming | None = None) -> float:
+    """Return the cycles of a DMA of n bytes with MRAM, by default PrIM's: 77 + n/2 to read, 61 + n/2 to write."""
+    dma = DmaTiming() if dma is None else dma
+    return (dma.write_fixed if write else dma.read_fixed) + n_bytes * dma.cycles_per_byte
 
 
 def transfer_seconds(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from swiftrl_core.dpusim.proxy import MODEL_VERSION
+from swiftrl_core.dpusim.model import MODEL_VERSION
 from swiftrl_core.dpusim.validation.harness import run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 from swiftrl_core.errors import SwiftRLError
@@ -111,7 +111,7 @@ def own_suite(golden: Path = GOLDEN) -> Section:
         f"The project's own suite against golden counts (model version {expected['model_version']})",
         table,
         (Bar("kernels whose counts changed", len(changed), 0, "kernels", ", ".join(changed)),),
-        ("A change that is meant: raise MODEL_VERSION in proxy.py, then `swiftrl validate --write-golden`.",),
+        ("A change that is meant: raise MODEL_VERSION in model.py, then `swiftrl validate --write-golden`.",),
     )
 
 
