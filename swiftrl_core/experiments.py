@@ -284,7 +284,63 @@ _SYNCHRONISATION = Experiment(
     figures=("synchronisation",),
 )
 
+
+VR_COUNT = {"update": "vr", "aggregation": "count", "sampling": "REV"}
+RECIPES = (
+    {"tau": 50, "aggregation": ("mean", "count")},
+    {"tau": 1, "aggregation": ("mean", "count")},
+    {"tau": 2, **VR_COUNT, "alpha_schedule": "rescaled_linear"},
+    {"tau": 2, **VR_COUNT, "alpha": 1.0},
+)
+"""The paper's way and count weights, seldom and often; then the safe and the fast recipe that the README recommends."""
+
+
+def _recipes(
+    transitions: Mapping[str, int], passes: Mapping[int, tuple[int, ...]], **grid: Any
+) -> tuple[Grid, ...]:
+    """Return grids of all recipes after fewer and more passes, by their tau, and of the exact solution.
+
+    Every point of a curve is a run of its own: it is what one gets who stops there.
+    """
+    # The seed changes slowest, so that a data set is made once for all runs on it.
+    grids = [
+        {"seed": grid["seed"], **recipe, "episodes": passes[recipe["tau"]], **grid} for recipe in RECIPES
+    ]
+    common = {"backend": "cpu", "monte_carlo_episodes": 0}
+    curves = tuple(entry for each in grids for entry in _each(transitions, **each, **common))
+    return *curves, *_solved(transitions, seed=grid["seed"], episodes=1, tau=1, monte_carlo_episodes=0)
+
+
+_AGGREGATION = Experiment(
+    id="10_aggregation",
+    question="How many updates, rounds and bytes does learning apart need, if cores are combined by what they saw?",
+    grids={
+        "smoke": _recipes(
+            SMOKE_ROWS | {"frozenlake8x8": 4_000},
+            {50: (50,), 1: (1, 10), 2: (2, 10)},
+            cores=(8, 64),
+            seed=SMOKE_SEEDS,
+        ),
+        "quick": _recipes(
+            QUICK_ROWS | {"frozenlake8x8": 200_000},
+            {50: (50, 100, 200, 500), 1: (1, 2, 4, 8, 20, 40), 2: (2, 4, 8, 12, 20, 40)},
+            cores=(125, 1000),
+            seed=QUICK_SEEDS,
+        ),
+        "paper": _recipes(
+            PAPER_ROWS | {"frozenlake8x8": 1_000_000},
+            {50: (50, 100, 200, 500, 1000), 1: (1, 2, 4, 8, 20, 40), 2: (2, 4, 8, 12, 20, 40)},
+            cores=PAPER_CORES,
+            seed=PAPER_SEEDS,
+        ),
+    },
+    figures=("fewer_updates", "what_it_costs", "recipes_by_cores"),
+)
+
 EXPERIMENTS = MappingProxyType(
-    {entry.id: entry for entry in (_DATASETS, _QUALITY, _STRONG_SCALING, _BACKENDS, _SYNCHRONISATION)}
+    {
+        entry.id: entry
+        for entry in (_DATASETS, _QUALITY, _STRONG_SCALING, _BACKENDS, _SYNCHRONISATION, _AGGREGATION)
+    }
 )
 """All experiments by id."""
