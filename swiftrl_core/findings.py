@@ -54,13 +54,12 @@ def learning_quality(rows: pd.DataFrame) -> Findings:
             f"{high:.3f}; the "
             f"optimum is {own['optimum'].max():.3f}."
         )
-    played = rows[rows["monte_carlo_standard_error"] > 0]
-    off = (played["exact_return"] - played["monte_carlo_mean"]).abs()
-    told.append(
-        f"The mean of {rows['monte_carlo_episodes'].max():,} played episodes is off the exact return by "
-        f"{off.mean():.3f} on "
-        f"average and by {off.max():.3f} at most, in {len(played):,} runs."
-    )
+    rows = rows.assign(off=(rows["exact_return"] - rows["monte_carlo_mean"]).abs())
+    for environment, own in rows.groupby("environment"):
+        told.append(
+            f"{named(environment)}: the mean of {own['monte_carlo_episodes'].max():,} played episodes is off the exact "
+            f"return by {own['off'].mean():.2g} on average and by {own['off'].max():.2g} at most, in {len(own):,} runs."
+        )
     return Findings(told)
 
 
