@@ -182,6 +182,35 @@ def synchronisation(rows: pd.DataFrame) -> Findings:
     return Findings(told)
 
 
+def aggregation(rows: pd.DataFrame) -> Findings:
+    """Say what the best recipe and the paper's need on the most cores, on every data set."""
+    told = []
+    most = rows["nominal_updates"].groupby(rows["environment"]).max() / 1e6
+    goals = (
+        ("return within 1 % of the optimum", "exact_return", 0.01),
+        ("table within 0.02 of the data's own fixed point", "max_error_empirical", 0.02),
+    )
+    for goal, measure, within in goals:
+        table = _most_cores(figures.table_needed(rows, measure, within))
+        for environment, own in table.groupby("environment", sort=False):
+            paper, needed = own.iloc[0], own["updates_m"]
+            sentence = f"{named(environment)}, {_cores(paper['cores'])}, {own['seeds'].max()} data sets: "
+            if needed.isna().all():
+                told.append(f"{sentence}no recipe ends with a {goal} on all of them.")
+                continue
+            best = own.loc[needed.idxmin()]
+            told.append(
+                f"{sentence}a {goal} takes `{best['recipe']}` {best['updates_m']:,.3g} M updates in "
+                f"{best['rounds']:.0f} rounds; `{paper['recipe']}`, the paper's way, "
+                + (
+                    f"does not get there in {most[environment]:,.4g} M."
+                    if pd.isna(paper["updates_m"])
+                    else f"{paper['updates_m']:,.4g} M in {paper['rounds']:.0f}."
+                )
+            )
+    return Findings(told)
+
+
 def host_roofline(table: pd.DataFrame) -> Findings:
     """Say how close the learners come to this CPU's ceilings; takes the table of `roofline.measure`."""
     host = table[table["machine"] == roofline.HOST]

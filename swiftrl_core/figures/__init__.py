@@ -7,6 +7,13 @@ as numbers.
 """
 
 from swiftrl_core.figures.agents import fig_agents_per_dpu, fig_population
+from swiftrl_core.figures.aggregation import (
+    fig_fewer_updates,
+    fig_recipes_by_cores,
+    fig_what_it_costs,
+    table_needed,
+    table_recipes,
+)
 from swiftrl_core.figures.data import (
     fig_chunk_rewards,
     fig_coverage,
@@ -48,24 +55,29 @@ __all__ = [
     "fig_breakdown",
     "fig_chunk_rewards",
     "fig_coverage",
+    "fig_fewer_updates",
     "fig_learning_curve",
     "fig_learning_quality",
     "fig_number_formats",
     "fig_policy",
     "fig_population",
     "fig_precision",
+    "fig_recipes_by_cores",
     "fig_roofline",
     "fig_scaling_breakdown",
     "fig_strong_scaling",
     "fig_synchronisation",
     "fig_table_error",
     "fig_visits",
+    "fig_what_it_costs",
     "save",
     "table_backends",
     "table_chunk_rewards",
     "table_coverage",
     "table_learning_quality",
     "table_number_formats",
+    "table_needed",
+    "table_recipes",
     "table_scaling_breakdown",
     "table_strong_scaling",
     "table_synchronisation",
