@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,21 +52,36 @@ BENCHES = {
     "agents": multi_agent_bench,
     "sweeps": sweep_bench,
 }
+PIM_PARTS = ("CPU-PIM", "PIM kernel", "inter-PIM-core", "PIM-CPU")
+OTHER_PARTS = ("load", "learn", "synchronise", "collect")
+"""What the four parts of the time are called on PIM, in the paper's words, and on a machine that has no PIM."""
 PIM_OPTIONS = ("tasklets", "simulated_dpus", "hardware")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return 0, or 1 with one sentence on standard error."""
+    """Run one command; return 0, or 1 with one sentence on standard error, or 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
+        sys.stdout.flush()
     except SwiftRLError as error:
-        print(f"swiftrl: {error}", file=sys.stderr)
+        return _failed(str(error))
+    except BrokenPipeError:  # whoever read our output has gone; Python must not flush to it again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        return _failed(f"{error.filename or 'output'}: {error.strerror or error}")
+    except MemoryError as error:
+        return _failed(f"this machine's memory does not suffice ({error}): ask for less")
     except KeyboardInterrupt as interruption:
-        print(f"swiftrl: {interruption or 'interrupted; nothing was written'}", file=sys.stderr)
+        print(f"swiftrl: {str(interruption) or 'interrupted'}", file=sys.stderr)
         return 130
     return 0
+
+
+def _failed(sentence: str) -> int:
+    print(f"swiftrl: {' '.join(sentence.split())}", file=sys.stderr)
+    return 1
 
 
 def validate(options: argparse.Namespace) -> None:
@@ -125,6 +142,8 @@ def doctor(options: argparse.Namespace) -> None:
 
 def collect(options: argparse.Namespace) -> None:
     """Log transitions of a uniform random policy into a Parquet file."""
+    if not datasets.is_parquet(options.out):
+        raise SwiftRLError(f"--out {options.out}: collect writes Parquet, so name the file *.parquet")
     environment = environments.resolve(options.env)
     dataset = datasets.collect(environment, options.transitions, options.seed)
     datasets.save(dataset, options.out)
@@ -137,7 +156,7 @@ def convert(options: argparse.Namespace) -> None:
     if exported := minari_io.named(options.output):
         _export_to_minari(dataset, exported, options.large)
     else:
-        write = datasets.save if Path(options.output).suffix == ".parquet" else datasets.write_text
+        write = datasets.save if datasets.is_parquet(options.output) else datasets.write_text
         write(dataset, options.output)
     print(f"{options.output}: {len(dataset):,} transitions")
 
@@ -179,7 +198,10 @@ def train_command(options: argparse.Namespace) -> None:
     schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
     given = {name: getattr(options, name) for name in PIM_OPTIONS}
     extra = {name: value for name, value in given.items() if value is not None}
-    with tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar:
+    with (
+        sweep.ends_soon(lambda: "interrupted; no result was written"),
+        tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar,
+    ):
         result = train(
             dataset,
             learner,
@@ -189,7 +211,7 @@ def train_command(options: argparse.Namespace) -> None:
             **extra,
         )
     manifest = results.write_run(directory, dataset, learner, schedule, options.backend, result)
-    _report(manifest, options.json, _training_lines(directory, result))
+    _report(manifest, options.json, _training_lines(directory, result, options.backend))
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -322,22 +344,23 @@ def _refuse_misfits(options: argparse.Namespace) -> None:
 def _read_table(path: str) -> np.ndarray:
     try:
         return np.load(path)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise SwiftRLError(
             f"{path} is not a readable .npy table ({error}): name the q_table.npy of a run"
         ) from error
 
 
-def _training_lines(directory: Path, result) -> list[str]:
+def _training_lines(directory: Path, result, backend: str) -> list[str]:
     parts = result.breakdown
+    named = PIM_PARTS if backend == "pim" else OTHER_PARTS
     return [
         f"{directory}: {result.updates:,} updates in {result.rounds} rounds",
         f"tables, a round: {result.round_bytes_down:,} bytes down to the cores, {result.round_bytes_up:,} up",
         f"time, {parts.evidence} ({result.machine['name']}; averaging on the host is measured here)",
-        f"  CPU-PIM         {parts.cpu_to_pim:12.6f} s",
-        f"  PIM kernel      {parts.pim_kernel:12.6f} s",
-        f"  inter-PIM-core  {parts.inter_pim_core:12.6f} s",
-        f"  PIM-CPU         {parts.pim_to_cpu:12.6f} s",
+        *(
+            f"  {name:15} {getattr(parts, part):12.6f} s"
+            for part, name in zip(results.PARTS, named, strict=True)
+        ),
     ]
 
 

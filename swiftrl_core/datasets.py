@@ -41,6 +41,8 @@ TEXT_COLUMNS = ("state", "action", "reward", "next_state")
 FORMAT = "swiftrl-transitions-1"
 MAXIMUM_ROWS = 2**31 - 1  # episode numbers are int32
 LARGEST_EXACT_REWARD = 2**24  # above it float32 skips whole numbers
+LARGEST_REWARD = float(np.finfo(np.float32).max)
+MOST_STATES = 2**31 - 1  # states and actions are int32
 _METADATA_KEY = b"swiftrl"
 _BLOCK = 1 << 16  # random numbers drawn at a time; part of what a seed means
 _UNIFORM_POLICY = "uniform random"
@@ -293,6 +295,11 @@ def write_text(dataset: Dataset, path: str | os.PathLike) -> None:
         temporary.write_bytes(content)
 
 
+def is_parquet(path: str | os.PathLike) -> bool:
+    """Return whether a name says Parquet: it ends in .parquet or .pq, in any case."""
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
 def open_data(path: str | os.PathLike, environment: str | Environment | None = None) -> Dataset:
     """Read a data set in whichever format it is: Parquet by its first bytes or its suffix, else text.
 
@@ -310,7 +317,7 @@ def open_data(path: str | os.PathLike, environment: str | Environment | None = N
     path = Path(path)
     with _opened(path) as stream:
         magic = stream.read(4)
-    if magic == b"PAR1" or path.suffix in (".parquet", ".pq"):
+    if magic == b"PAR1" or is_parquet(path):
         return load(path, environment)
     if environment is None:
         raise SwiftRLError(
@@ -441,6 +448,8 @@ def _dataset(
 
 def _opened(path: Path) -> Any:
     try:
+        if path.exists() and not path.is_file():
+            raise SwiftRLError(f"cannot read {path}: it is no ordinary file; name one that holds a data set")
         return path.open("rb")
     except OSError as error:
         raise SwiftRLError(f"cannot read {path}: {error.strerror or error}") from error
@@ -613,8 +622,8 @@ def _first(wrong: np.ndarray, place: _Place, complaint: str, *values: np.ndarray
 
 def _check_columns(dataset: Dataset) -> None:
     """Check types, shapes and sizes: what can be said without looking at a value."""
-    whole_number(dataset.n_states, "n_states", 1)
-    whole_number(dataset.n_actions, "n_actions", 1)
+    whole_number(dataset.n_states, "n_states", 1, MOST_STATES)
+    whole_number(dataset.n_actions, "n_actions", 1, MOST_STATES)
     rows = len(dataset.state) if isinstance(dataset.state, np.ndarray) and dataset.state.ndim == 1 else -1
     if rows == 0:
         raise SwiftRLError("the data set holds no transitions; at least one is needed")
@@ -628,6 +637,23 @@ def _check_columns(dataset: Dataset) -> None:
             raise SwiftRLError(f"column {name} is {found}, expected an array {np.dtype(dtype)} ({length},)")
     if not isinstance(dataset.metadata, dict):
         raise SwiftRLError(f"metadata is {type(dataset.metadata).__name__}, expected a dict of JSON values")
+    _check_metadata(dataset)
+
+
+def _check_metadata(dataset: Dataset) -> None:
+    """Check the metadata that is used: it may come from a file that something else wrote or damaged."""
+    known = dataset.metadata
+    if (rewards := known.get("reward_range")) is not None:
+        numbers = isinstance(rewards, list | tuple) and [x for x in rewards if isinstance(x, int | float)]
+        if not numbers or len(numbers) != 2 or len(rewards) != 2 or not np.isfinite(numbers).all():
+            raise SwiftRLError(f"the metadata's reward_range is {rewards!r}, expected two finite numbers")
+    terminal = known.get("terminal_states") or []
+    if not isinstance(terminal, list | tuple):
+        raise SwiftRLError(f"the metadata's terminal_states is {terminal!r}, expected a list of states")
+    for state in terminal:
+        whole_number(state, "a terminal state of the metadata", 0, dataset.n_states - 1)
+    if not isinstance(known.get("env_id", ""), str):
+        raise SwiftRLError(f"the metadata's env_id is {known['env_id']!r}, expected the environment's name")
 
 
 def _sizes(sized: Dataset | Environment) -> dict[str, int]:
@@ -649,7 +675,7 @@ def _check_values(dataset: Dataset, place: _Place) -> None:
     )
     _first(dataset.episode < 0, place, "episode {} is negative", dataset.episode)
     if (known := dataset.metadata.get("reward_range")) is not None:
-        low, high = np.array(known, np.float32)
+        low, high = np.clip(known, -LARGEST_REWARD, LARGEST_REWARD).astype(np.float32)
         outside = (reward < low) | (reward > high)
         _first(outside, place, f"reward {{}} is not in the environment's range {low:g}..{high:g}", reward)
     if terminal := dataset.metadata.get("terminal_states"):

@@ -351,12 +351,12 @@ def _terminal_states(
     """Return the mask of states that some outcome ends in and that no episode passes through."""
     possible = probability > 0
     live = start > 0
-    while True:
-        reached = live.copy()
-        reached[next_state[live][possible[live] & ~terminated[live]]] = True
-        if np.array_equal(reached, live):
-            break
-        live = reached
+    newly = live
+    while newly.any():
+        reached = np.zeros_like(live)
+        reached[next_state[newly][possible[newly] & ~terminated[newly]]] = True
+        newly = reached & ~live
+        live = live | newly
     final = np.zeros_like(live)
     final[next_state[possible & terminated]] = True
     return final & ~live
@@ -421,5 +421,5 @@ def _check_dynamics(environment: Environment) -> None:
             f"{environment.env_id}: a next state lies outside 0..{environment.n_states - 1}, the "
             f"observation space"
         )
-    if not np.isfinite(environment.reward).all():
-        raise SwiftRLError(f"{environment.env_id}: a reward is not a finite number")
+    if not np.abs(environment.reward).max() <= np.finfo(np.float32).max:
+        raise SwiftRLError(f"{environment.env_id}: a reward is not a finite number in single precision")

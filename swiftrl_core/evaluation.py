@@ -98,12 +98,12 @@ def greedy_policy(q: np.ndarray, ties: Ties = "lowest") -> np.ndarray:
         raise SwiftRLError(
             f"a Q-table is an array (states, actions) of real numbers, not {q.dtype} {q.shape}"
         )
-    undefined = np.isnan(q)
+    undefined = ~np.isfinite(q)
     if undefined.any():
         state, action = np.argwhere(undefined)[0]
         raise SwiftRLError(
-            f"the Q-table holds NaN at state {state}, action {action}, so it has no greedy action; the "
-            f"learner diverged or never wrote the value"
+            f"the Q-table holds {q[state, action]} at state {state}, action {action}, so it has no greedy action; "
+            f"the learner diverged or never wrote the value"
         )
     if ties == "lowest":
         policy = np.zeros(q.shape)

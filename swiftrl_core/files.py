@@ -14,7 +14,8 @@ from swiftrl_core.errors import SwiftRLError
 def atomic_path(target: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; rename it onto the target if the block succeeds.
 
-    A reader sees the old file or the whole new one, never a part: the rename is atomic within a folder.
+    A reader sees the old file or the whole new one, never a part: the rename is atomic within a folder. A link is
+    followed: what it points at is replaced, the link stays.
 
     Parameters
     ----------
@@ -24,24 +25,34 @@ def atomic_path(target: str | os.PathLike) -> Iterator[Path]:
     Raises
     ------
     SwiftRLError
-        If the folder cannot be made or written to.
+        If the target is a folder or a device, or writing fails: no permission, no room.
     """
-    target = Path(target)
+    if not os.fspath(target):
+        raise SwiftRLError("the name of the file to write is empty; give it one")
     try:
+        target = Path(target).resolve()
+        if target.exists() and not target.is_file():
+            raise SwiftRLError(f"{target} is no ordinary file, so it will not be replaced; name another file")
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
     except OSError as error:
-        raise SwiftRLError(
-            f"cannot write {target}: {error.strerror or error}; choose a folder you may write to"
-        ) from error
+        raise _cannot_write(target, error) from error
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, target)
+    except OSError as error:
+        raise _cannot_write(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _cannot_write(target: str | os.PathLike, error: OSError) -> SwiftRLError:
+    return SwiftRLError(
+        f"cannot write {target}: {error.strerror or error}; choose a folder with room that you may write to"
+    )
 
 
 def sha256_file(path: str | os.PathLike) -> str:

@@ -81,6 +81,10 @@ BEYOND_THE_PAPER = MappingProxyType(
 """Choices that came later, name to the paper's own."""
 
 
+LARGEST_COEFFICIENT_ERROR = 0.05
+"""How far, relative to what was asked, fixed point may move alpha and 1 - gamma before it refuses."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """One way to learn, complete and checked.
@@ -151,7 +155,37 @@ class Learner:
                 raise SwiftRLError(
                     f"gamma is 1, which {self.number_format} cannot bound: use gamma below 1, or FP32"
                 )
-            _ = self.coefficients
+            self._require_resolution()
+        elif np.float32(self.alpha) == 0:
+            raise SwiftRLError(f"alpha is {self.alpha:g}, which is 0 in FP32: give a larger one")
+
+    def _require_resolution(self) -> None:
+        """Refuse what fixed point would turn into something else, or into nothing."""
+        used = self.coefficients
+        asked = {"1 - gamma": (1 - self.gamma, 1 - used.gamma_used)}
+        if not self.decays:
+            asked["alpha"] = (self.alpha, used.alpha_used)
+        for name, (wanted, got) in asked.items():
+            if abs(float(got) / wanted - 1) > LARGEST_COEFFICIENT_ERROR:
+                raise SwiftRLError(
+                    f"{self.number_format} would use {float(got):g} for {name} {wanted:g}, more than "
+                    f"{LARGEST_COEFFICIENT_ERROR:.0%} off: use FP32, or a larger value"
+                )
+        largest = max(map(abs, self.reward_range))
+        if 0 < largest * used.scale < 0.5:
+            raise SwiftRLError(
+                f"rewards up to {largest:g} vanish in {self.number_format}, whose unit is 1/{used.scale:,}: use FP32, "
+                "or scale the rewards up"
+            )
+
+    def used(self) -> dict[str, float]:
+        """Return the alpha and gamma that the number format makes of those asked for."""
+        if self.number_format == NumberFormat.FP32:
+            return {"alpha_used": float(np.float32(self.alpha)), "gamma_used": float(np.float32(self.gamma))}
+        return {
+            "alpha_used": float(self.coefficients.alpha_used),
+            "gamma_used": float(self.coefficients.gamma_used),
+        }
 
     @property
     def dtype(self) -> np.dtype:

@@ -8,10 +8,12 @@ import datetime
 import functools
 import hashlib
 import importlib.metadata
+import io
 import json
 import os
 import platform
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -139,14 +141,22 @@ def prepare_directory(directory: str | os.PathLike) -> Path:
     SwiftRLError
         If the folder cannot be made or written to, or is a file.
     """
+    if not os.fspath(directory):
+        raise SwiftRLError("the name of the results folder is empty; give it one")
     directory = Path(directory)
-    if directory.exists() and not directory.is_dir():
-        raise SwiftRLError(f"{directory} is a file: name a folder for the results")
-    probe = directory / ".writable"
-    with atomic_path(probe):
-        pass
-    probe.unlink()
-    return directory
+    try:
+        if directory.exists() and not directory.is_dir():
+            raise SwiftRLError(f"{directory} is a file: name a folder for the results")
+        for name in (*TABLES, MANIFEST):
+            if (directory / name).is_dir():
+                raise SwiftRLError(f"{directory / name} is a folder: name another folder for the results")
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as error:
+        raise SwiftRLError(
+            f"cannot write to {directory}: {error.strerror or error}; choose a folder you may write to"
+        ) from error
 
 
 def write_run(
@@ -159,7 +169,8 @@ def write_run(
 ) -> dict:
     """Write `q_table.npy` (float32 values), `q_table_raw.npy` (the format's own bits) and `manifest.json`.
 
-    Both tables have shape (states, actions). Returns the manifest.
+    Both tables have shape (states, actions). Returns the manifest. Its checksums are those of the bytes that this run
+    wrote, so where two runs end in one folder at once, a table of the other one does not match.
 
     Raises
     ------
@@ -167,12 +178,15 @@ def write_run(
         If the folder cannot be written.
     """
     directory = prepare_directory(directory)
-    (directory / MANIFEST).unlink(missing_ok=True)
-    for name, table in zip(TABLES, (result.q_table, result.q_raw), strict=True):
-        with atomic_path(directory / name) as temporary:
-            np.save(temporary, table)
     manifest = describe_run(dataset, learner, schedule, backend, result)
-    manifest["files"] = {name: sha256_file(directory / name) for name in TABLES}
+    (directory / MANIFEST).unlink(missing_ok=True)
+    manifest["files"] = {}
+    for name, table in zip(TABLES, (result.q_table, result.q_raw), strict=True):
+        content = io.BytesIO()
+        np.save(content, table)
+        manifest["files"][name] = hashlib.sha256(content.getvalue()).hexdigest()
+        with atomic_path(directory / name) as temporary:
+            temporary.write_bytes(content.getvalue())
     with atomic_path(directory / MANIFEST) as temporary:
         temporary.write_text(json.dumps(manifest, indent=2) + "\n")
     return manifest
@@ -186,7 +200,7 @@ def describe_run(
         "schema_version": SCHEMA_VERSION,
         "created": _now(),
         "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
-        "learner": asdict(learner),
+        "learner": asdict(learner) | learner.used(),
         "schedule": asdict(schedule),
         "backend": backend,
         "evidence": str(result.breakdown.evidence),

@@ -13,12 +13,16 @@ from functools import partial
 import numpy as np
 
 from swiftrl_core.backends import AveragedRound, Backend, Evidence, Problem, open_backend
+from swiftrl_core.checks import whole_number
 from swiftrl_core.chunks import Chunks, split
 from swiftrl_core.datasets import Dataset
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Learner
 from swiftrl_core.sampled import open_sampled
 from swiftrl_core.synchronisation import Synchronisation, bytes_of_a_round
+
+MOST_ROUNDS = 10_000_000
+"""A round takes milliseconds at least: more would not end within a day."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,15 @@ class Schedule:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("cores", 1), ("episodes", 1), ("tau", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise SwiftRLError(f"{name} is {value!r}: give a whole number of at least {least}")
+        for name in ("cores", "episodes", "tau"):
+            whole_number(getattr(self, name), name, 1, 2**32 - 1)
+        whole_number(self.seed, "seed", 0)
+        rounds = -(-self.episodes // self.tau)
+        if rounds > MOST_ROUNDS:
+            raise SwiftRLError(
+                f"{self.episodes:,} episodes with tau {self.tau:,} make {rounds:,} rounds, more than {MOST_ROUNDS:,}: "
+                "use a larger tau"
+            )
 
     @property
     def rounds(self) -> list[int]:
@@ -171,6 +180,7 @@ def train(
         described = machine.describe()
     finally:
         machine.close()
+    _require_finite(table, learner, dataset)
     bytes_down, bytes_up = bytes_of_a_round(problem, schedule.cores)
     return TrainingResult(
         q_raw=table.reshape(shape),
@@ -183,6 +193,16 @@ def train(
         breakdown=breakdown,
         machine=described,
     )
+
+
+def _require_finite(table: np.ndarray, learner: Learner, dataset: Dataset) -> None:
+    wrong = np.count_nonzero(~np.isfinite(table))
+    if wrong:
+        low, high = dataset.reward_range
+        raise SwiftRLError(
+            f"{wrong} of {table.size} entries of the Q-table are not finite: rewards from {low:g} to {high:g} at gamma "
+            f"{learner.gamma:g} leave single precision; scale the rewards down"
+        )
 
 
 def _open(backend: str, problem: Problem, cores: int, simulated_dpus: int | str, options: dict) -> Backend:

@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow import parquet
 
 from swiftrl_core import cli, datasets
 from swiftrl_core.cli import main
@@ -153,6 +156,115 @@ def test_options_that_do_not_fit_are_refused(tmp_path, lake, capsys, more, needl
     assert not list((tmp_path / "out").glob("*"))
 
 
+def test_a_folder_or_a_pipe_is_never_replaced(tmp_path, lake, capsys):
+    for arguments in (
+        ["collect", "--env", "frozenlake", "--transitions", "5", "--out", "OUT"],
+        ["convert", str(lake), "OUT", "--env", "frozenlake"],
+    ):
+        folder, pipe = tmp_path / "folder.parquet", tmp_path / "pipe.parquet"
+        folder.mkdir(exist_ok=True)
+        if not pipe.exists():
+            os.mkfifo(pipe)
+        for target in (folder, pipe):
+            refused(
+                [str(target) if word == "OUT" else word for word in arguments], capsys, "no ordinary file"
+            )
+        assert folder.is_dir()
+        assert pipe.is_fifo()
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    target, link = tmp_path / "target.parquet", tmp_path / "link.parquet"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert main(["collect", "--env", "frozenlake", "--transitions", "5", "--out", str(link)]) == 0
+    assert link.is_symlink()
+    assert len(datasets.load(target)) == 5
+
+
+def test_parquet_is_told_by_its_name_in_one_way(tmp_path, lake, capsys):
+    for name in ("lake.pq", "LAKE.PARQUET"):
+        assert main(["convert", str(lake), str(tmp_path / name), "--env", "frozenlake"]) == 0
+        assert len(datasets.load(tmp_path / name)) == 3000
+    refused(
+        ["collect", "--env", "frozenlake", "--transitions", "5", "--out", "x.txt"],
+        capsys,
+        "name the file *.parquet",
+    )
+
+
+@pytest.mark.parametrize("name", ["q_table.npy", "manifest.json"])
+def test_a_folder_where_a_result_belongs_is_refused_before_training(tmp_path, lake, capsys, name):
+    (tmp_path / "out" / name).mkdir(parents=True)
+    refused(train_arguments(lake, tmp_path / "out"), capsys, "is a folder")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "needle"),
+    [
+        ({"terminal_states": [999]}, "terminal state"),
+        ({"terminal_states": "ab"}, "terminal_states is 'ab'"),
+        ({"reward_range": [0]}, "reward_range is [0]"),
+        ({"reward_range": {"low": 0}}, "reward_range"),
+        ({"env_id": 5}, "env_id is 5"),
+    ],
+)
+def test_damaged_metadata_is_refused(tmp_path, lake, capsys, metadata, needle):
+    bad = tmp_path / "bad.parquet"
+    table = parquet.read_table(lake)
+    header = json.loads(table.schema.metadata[b"swiftrl"])
+    header["metadata"] |= metadata
+    parquet.write_table(table.replace_schema_metadata({b"swiftrl": json.dumps(header)}), bad)
+    refused(train_arguments(bad, tmp_path / "out"), capsys, needle)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04", b"\x93NUMPY\x01\x00", b""])
+def test_a_table_that_is_none_is_refused(tmp_path, capsys, content):
+    (tmp_path / "q.npy").write_bytes(content)
+    refused(["evaluate", "--env", "taxi", "--q-table", str(tmp_path / "q.npy")], capsys, "q.npy")
+
+
+def test_values_beyond_single_precision_are_an_error_not_a_result(tmp_path, capsys):
+    huge = np.array([3e38, -3e38] * 50, np.float32)
+    index = np.zeros(100, np.int32)
+    flags = np.zeros(100, bool)
+    path = tmp_path / "huge.parquet"
+    datasets.save(datasets.Dataset(index, index, huge, index, flags, flags, index, 1, 1), path)
+    refused(train_arguments(path, tmp_path / "out", "--episodes", "50", "--alpha", "1"), capsys, "not finite")
+    assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.parametrize("backend", ["pim", "cpu"])
+def test_ctrl_c_ends_a_long_round_soon_and_writes_nothing(tmp_path, lake, backend):
+    long = ["--episodes", "4000000", "--tau", "4000000", "--backend", backend]
+    command = [sys.executable, "-m", "swiftrl_core.cli", *train_arguments(lake, tmp_path / "out"), *long]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while not (tmp_path / "out").exists():
+                time.sleep(0.05)
+            time.sleep(2)  # into the round
+            process.send_signal(signal.SIGINT)
+            told = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "interrupted" in told
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_full_output_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "swiftrl_core.cli", "doctor"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].startswith("swiftrl: ")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_kernel_that_faults_is_reported_and_leaves_no_result(tmp_path, lake, capsys, monkeypatch):
     source = tmp_path / "learner.c"
     source.write_text(FAULTING_KERNEL)
@@ -216,9 +328,12 @@ def refused(arguments, capsys, needle):
     capsys.readouterr()
     assert main(arguments) == 1
     told = capsys.readouterr().err
-    sentences = [line for line in told.splitlines() if line.startswith("swiftrl: ")]
-    assert len(sentences) == 1, told
-    assert needle in sentences[0]
+    lines = [
+        line for line in told.splitlines() if "episode/s" not in line and "?episode" not in line
+    ]  # not the bar
+    assert len(lines) == 1, told
+    assert lines[0].startswith("swiftrl: ")
+    assert needle in lines[0]
 
 
 def test_bench_reports_rows_of_every_section(capsys, monkeypatch):

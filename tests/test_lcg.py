@@ -75,6 +75,13 @@ def test_successive_indices_do_not_walk_in_a_fixed_cycle(lcg, n):
     assert pairs.min() > 0.9 * len(numbers) / 16  # the plain low bits would show 4 of these 16 pairs
 
 
+def test_chance_is_strictly_below_its_threshold(lcg):
+    """The state after this one is 0, whose draw is 0: epsilon 0 must not explore even then."""
+    before = (0 - 1013904223) * pow(1664525, -1, 2**32) % 2**32
+    for threshold, hits in ((0, 0), (1, 1)):
+        assert lcg.chances(ctypes.byref(ctypes.c_uint32(before)), threshold, 1) == hits
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0])
 def test_chance_keeps_epsilon(lcg, epsilon):
     state, draws = ctypes.c_uint32(int(random_states(5, np.arange(1))[0])), 200_000

@@ -34,6 +34,12 @@ TAXI_REWARDS = (-10.0, 20.0)
             {"number_format": "INT32", "alpha": 0.0937, "reward_range": TAXI_REWARDS},
             "a product could pass 32 bits",
         ),
+        ({"alpha": 1e-60}, "alpha is 1e-60, which is 0 in FP32"),
+        (
+            {"number_format": "INT32", "alpha": 6e-5},
+            "INT32 would use 0.0001 for alpha 6e-05, more than 5% off",
+        ),
+        ({"number_format": "INT32", "reward_range": (-1e-5, 1e-5)}, "rewards up to 1e-05 vanish in INT32"),
         ({"number_format": "INT32", "alpha": 1e-6}, "cannot represent alpha 1e-06"),
         ({"number_format": "INT32_POW2", "reward_range": (-1e5, 1e5)}, "a product could pass 32 bits"),
         ({"number_format": "INT32_POW2", "gamma": 0.99999}, "cannot represent alpha 0.1 with gamma 0.99999"),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import aggregation
-from swiftrl_core.backends import Problem, open_backend
+from swiftrl_core import aggregation, training
+from swiftrl_core.backends import AveragedRound, Problem, open_backend
 from swiftrl_core.chunks import split
 from swiftrl_core.datasets import Dataset, collect
 from swiftrl_core.errors import SwiftRLError
@@ -125,6 +125,49 @@ def test_the_four_parts_add_up_and_carry_their_evidence():
     assert min(four for four in asdict(simulated).values() if isinstance(four, float)) > 0
 
 
+class Ledger:
+    """A backend whose every time is a power of two of its own, so that a sum tells what was booked into it."""
+
+    name = "ledger"
+    evidence = "measured"
+
+    def __init__(self):
+        self.made = 0
+
+    def load(self, chunks):
+        return 1.0
+
+    def run_rounds(self, table, rounds, *_):
+        for _ in rounds:
+            down, kernel, up, averaging, preparing = (2.0 ** (5 * self.made + part) for part in range(1, 6))
+            self.made += 1
+            yield AveragedRound(
+                table, down, kernel, up, averaging, executed_updates=10 * self.made, preparing_s=preparing
+            )
+
+    def describe(self):
+        return {"name": "ledger"}
+
+    def close(self):
+        pass
+
+
+def test_every_time_is_booked_once_and_where_the_paper_books_it(monkeypatch):
+    """Three rounds; those of round i are 2^(5 i + 1 .. 5): table down, kernel, tables up, averaging, preparing."""
+    monkeypatch.setattr(training, "open_backend", lambda *_, **__: Ledger())
+    result = train(one_reward_per_state(100), Learner(), Schedule(1, 5, 2), "cpu")
+    down, kernel, up, averaging, preparing = (
+        [2.0 ** (5 * i + part) for i in range(3)] for part in range(1, 6)
+    )
+    parts = result.breakdown
+    assert parts.cpu_to_pim == 1 + down[0] + preparing[0]
+    assert parts.pim_kernel == sum(kernel)
+    assert parts.inter_pim_core == sum(down[1:] + preparing[1:] + up[:2] + averaging[:2])
+    assert parts.pim_to_cpu == up[2] + averaging[2]
+    assert parts.host_averaging == sum(averaging + preparing)
+    assert result.executed_updates == 10 + 20 + 30
+
+
 def test_simulated_times_repeat_exactly_but_for_the_averaging_that_was_measured():
     data, learner = collect("frozenlake", 2_000, seed=1), Learner(number_format="INT32")
     first, again = (train(data, learner, Schedule(8, 6, 2), "pim").breakdown for _ in range(2))
@@ -143,7 +186,9 @@ def test_on_round_sees_every_averaged_table():
     [
         ({"cores": 0}, "cores is 0"),
         ({"episodes": 0}, "episodes is 0"),
-        ({"tau": 1.5}, "tau is 1.5: give a whole number of at least 1"),
+        ({"tau": 1.5}, "tau is 1.5; expected a whole number of at least 1"),
+        ({"episodes": 2**32, "tau": 2**31}, "episodes is 4294967296"),
+        ({"episodes": 20_000_001, "tau": 2}, "make 10,000,001 rounds"),
         ({"seed": -1}, "seed is -1"),
     ],
 )
@@ -156,6 +201,35 @@ def test_rewards_outside_the_learners_range_are_refused():
     data = collect("taxi", 100, seed=1)
     with pytest.raises(SwiftRLError, match="outside the learner's reward_range"):
         train(data, Learner(number_format="INT32"), Schedule(1, 1, 1), "cpu")
+
+
+@pytest.mark.parametrize("reward", [-0.5, 1.5])
+def test_a_reward_on_either_side_of_the_range_is_refused(reward):
+    data = one_reward_per_state(3)
+    outside = replace(data, reward=np.array([0, reward, 1], np.float32))
+    with pytest.raises(SwiftRLError, match="outside the learner's reward_range"):
+        train(outside, Learner(reward_range=(0.0, 1.0)), Schedule(1, 1, 1), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "fits"), [(32_768, 2, True), (32_769, 1, False), (32_768, 3, False)]
+)
+def test_a_record_holds_as_many_states_and_pairs_as_its_bits(states, actions, fits):
+    last = replace(
+        one_reward_per_state(1),
+        n_states=states,
+        n_actions=actions,
+        state=np.array([states - 1], np.int32),
+        next_state=np.array([states - 1], np.int32),
+        action=np.array([actions - 1], np.int32),
+        terminated=np.array([False]),
+    )
+    if not fits:
+        with pytest.raises(SwiftRLError, match="do not fit an 8-byte record"):
+            split(last, Learner(), 1)
+        return
+    (step,) = split(last, Learner(), 1).records["step"].tolist()
+    assert (step & 0xFFFF, step >> 16 & 0x7FFF, step >> 31) == (states * actions - 1, states - 1, 0)
 
 
 def test_a_table_too_large_for_wram_is_refused_by_pim_only():
