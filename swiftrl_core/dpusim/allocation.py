@@ -98,6 +98,10 @@ class Allocation:
         Host threads that run DPUs, None for as many as there are cores.
     mode : {"fast", "exact"}
         How tasklets share the pipeline: by a replay of what they share, or interleaved cycle by cycle.
+    instruction_budget : int
+        Modelled instructions of a DPU after which a launch counts as hung.
+    sanitize : bool
+        Whether launches look for bugs.
 
     Attributes
     ----------
@@ -113,6 +117,8 @@ class Allocation:
     ids: list[int]
     threads: int | None
     mode: str
+    instruction_budget: int
+    sanitize: bool
     machines: list = field(init=False)
     programs: list[Program | None] = field(init=False)
     last_run: list = field(init=False)

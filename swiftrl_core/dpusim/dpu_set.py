@@ -10,13 +10,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from swiftrl_core.dpusim.allocation import Allocation, Ledger, balanced_ranks
 from swiftrl_core.dpusim.compile import compile_kernel
 from swiftrl_core.dpusim.elf import Program, load_program
-from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.findings import Finding, merge
+from swiftrl_core.dpusim.machine import INSTRUCTION_BUDGET, Machine, run_machines
 from swiftrl_core.dpusim.symbols import (
     DpuError,
     DpuProgram,
@@ -64,6 +66,10 @@ class DpuSet:
         Host threads that run DPUs; default: one per core.
     mode : {"fast", "exact"}
         Tasklet by tasklet with the time from a replay, or exactly interleaved; see `machine.run_machines`.
+    instruction_budget : int
+        DPU instructions, of all tasklets, after which a launch counts as hung and its DPU faults.
+    sanitize : bool
+        Whether launches look for bugs; see `findings`. They are then exact, and slow.
 
     Raises
     ------
@@ -85,17 +91,26 @@ class DpuSet:
         hardware: str | HardwareProfile | None = None,
         threads: int | None = None,
         mode: str = "fast",
+        instruction_budget: int = INSTRUCTION_BUDGET,
+        sanitize: bool = False,
     ) -> None:
         server = _hardware(profile, hardware)
         if mode not in ("fast", "exact"):
             raise DpuError(f"mode is 'fast' or 'exact', not {mode!r}")
         if threads is not None and threads < 1:
             raise DpuError(f"threads is 1 or more, or None for one per core; not {threads}")
+        if instruction_budget < 1:
+            raise DpuError(f"instruction_budget is 1 or more, not {instruction_budget}")
         ranks = _choose(server, nr_dpus, nr_ranks)
         ids = [rank << 16 | place for rank, places in enumerate(ranks) for place in places]
         if isinstance(log, list) and len(log) != len(ids):
             raise DpuError("log list length does not match number of DPUs in DpuSet")
-        self._become(Allocation(server, ids, threads, mode), range(len(ids)), "set", async_mode)
+        self._become(
+            Allocation(server, ids, threads, mode, instruction_budget, bool(sanitize)),
+            range(len(ids)),
+            "set",
+            async_mode,
+        )
         self._build(ranks)
         self._set_default_log(log)
         if (binary, c_source, asm_source) != (None, None, None):
@@ -213,7 +228,7 @@ class DpuSet:
         if c_source is not None:
             binary = _compile(c_source, self._allocation.profile.chip)
         program = _open_program(binary)
-        self._allocation.load(self._span, program, Machine)
+        self._allocation.load(self._span, program, partial(Machine, sanitize=self._allocation.sanitize))
         return DpuProgram(program.symbols)
 
     def _program(self) -> Program:
@@ -399,7 +414,7 @@ class DpuSet:
         self._refuse_faults("cannot run again", show=False)
         for machine in machines:
             machine.boot()
-        stats = run_machines(machines, threads=allocation.threads, mode=allocation.mode)
+        stats = run_machines(machines, allocation.threads, allocation.mode, allocation.instruction_budget)
         allocation.last_run[self._span.start : self._span.stop] = stats
         ledger = allocation.ledger
         ledger.launches += 1
@@ -437,6 +452,29 @@ class DpuSet:
     def last_run(self) -> list:
         """`RunStats` of each DPU of the set in its last launch, None where it had none. Only the simulator."""
         return self._allocation.last_run[self._span.start : self._span.stop]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Bugs in the kernel, seen in the launches since it was loaded. Only the simulator finds them.
+
+        Reads of WRAM that nobody has written, data races between tasklets, and misaligned transfers, each once with
+        the DPUs that had it. What is looked for, and what is missed:
+        `sanitize.h`.
+
+        Raises
+        ------
+        DpuError
+            If the set was made without `sanitize=True`.
+        """
+        if not self._allocation.sanitize:
+            raise DpuError("this set looks for no bugs; make it with sanitize=True")
+        machines = enumerate(self._allocation.machines[self._span.start : self._span.stop])
+        return merge(
+            replace(finding, dpus=(index,))
+            for index, machine in machines
+            if machine is not None
+            for finding in machine.findings
+        )
 
     @property
     def simulated(self) -> Ledger:

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
+from elftools.dwarf.compileunit import CompileUnit
+from elftools.dwarf.die import DIE
+from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from swiftrl_core.dpusim.compile import CHIPS, Chip
+from swiftrl_core.dpusim.compile import CHIPS, INCLUDE, Chip
 from swiftrl_core.errors import SwiftRLError
 
 WRAM_BASE, MRAM_BASE, IRAM_BASE, ATOMIC_BASE = 0x0, 0x08000000, 0x80000000, 0xF0000000
@@ -73,13 +76,19 @@ class Program:
         return f"{address:#x}"
 
     def source_line(self, address: int) -> str | None:
-        """Return `file:line` of an IRAM address from the debug information, or None."""
+        """Return `file:line` of an IRAM address from the debug information, or None.
+
+        Code that a header of the runtime has put in line counts for the line of the kernel that uses it.
+        """
         best = None
         for start, place in _line_table(self.path):
             if start > address:
                 break
             best = place
-        return best
+        if best is None or not _of_the_runtime(best):
+            return best
+        callers = (place for low, high, place in _call_sites(self.path) if low <= address < high)
+        return next((place for place in callers if not _of_the_runtime(place)), best)
 
 
 @functools.lru_cache(maxsize=16)
@@ -99,8 +108,49 @@ def _line_table(path: Path) -> list[tuple[int, str]]:
             for entry in lines.get_entries():
                 state = entry.state
                 if state is not None and not state.end_sequence and state.line:
-                    rows.append((state.address, f"{Path(files[state.file - 1].name.decode()).name}:{state.line}"))
+                    rows.append(
+                        (state.address, f"{Path(files[state.file - 1].name.decode()).name}:{state.line}")
+                    )
     return sorted(rows)
+
+
+def _of_the_runtime(place: str) -> bool:
+    return (INCLUDE / place.rpartition(":")[0]).exists()
+
+
+@functools.lru_cache(maxsize=16)
+def _call_sites(path: Path) -> list[tuple[int, int, str]]:
+    """Return first and end address of code put in line, and the line that calls it; inner code first."""
+    sites = []
+    with open(path, "rb") as stream:
+        dwarf = ELFFile(stream).get_dwarf_info()
+        for unit in dwarf.iter_CUs():
+            program = dwarf.line_program_for_CU(unit)
+            for entry in unit.iter_DIEs():
+                if entry.tag != "DW_TAG_inlined_subroutine" or "DW_AT_call_line" not in entry.attributes:
+                    continue
+                file = program["file_entry"][entry.attributes["DW_AT_call_file"].value - 1].name.decode()
+                place = f"{Path(file).name}:{entry.attributes['DW_AT_call_line'].value}"
+                sites += [(low, high, place) for low, high in _ranges(dwarf, unit, entry)]
+    return sorted(sites, key=lambda site: site[1] - site[0])
+
+
+def _ranges(dwarf: DWARFInfo, unit: CompileUnit, entry: DIE) -> list[tuple[int, int]]:
+    """Return the address ranges of an entry of the debug information (DWARF 4)."""
+    attributes = entry.attributes
+    if "DW_AT_ranges" in attributes:
+        base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+        base = base.value if base else 0
+        found = dwarf.range_lists().get_range_list_at_offset(attributes["DW_AT_ranges"].value, unit)
+        return [
+            (base + item.begin_offset, base + item.end_offset)
+            for item in found
+            if hasattr(item, "begin_offset")
+        ]
+    if "DW_AT_low_pc" not in attributes or "DW_AT_high_pc" not in attributes:
+        return []
+    low, high = attributes["DW_AT_low_pc"].value, attributes["DW_AT_high_pc"]
+    return [(low, high.value if high.form == "DW_FORM_addr" else low + high.value)]
 
 
 def load_program(path: str | Path) -> Program:

@@ -93,6 +93,7 @@ static void barrier_step(struct pipeline *p, struct lane *lane) {
       break;
     default: /* LEAVING */
       lane->step = IN_CODE, lane->t->state = READY;
+      LISTEN(p->run->machine, lane->t, address);
   }
 }
 

@@ -125,6 +125,7 @@
     uint32_t address = RS1 + IMM;                                                        \
     type value;                                                                          \
     if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                   \
+      CHECK(load, address, sizeof value);                                                \
       memcpy(&value, wram + address, sizeof value);                                      \
     } else {                                                                             \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
@@ -140,6 +141,7 @@
     uint32_t address = RS1 + IMM;                                                         \
     type value = (type)RS2;                                                               \
     if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                    \
+      CHECK(store, address, sizeof value);                                                \
       memcpy(wram + address, &value, sizeof value);                                       \
     } else {                                                                              \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
@@ -153,14 +155,16 @@
     if (condition) TAKE_JUMP(); \
     NEXT;                       \
   }
-#define TRANSFER(name, size, read)                                        \
-  OP(name) {                                                              \
-    NOTICEABLE();                                                         \
-    uint32_t to_blame;                                                    \
-    int32_t fault = dma(machine, t, RS1, RS2, (size), (read), &to_blame); \
-    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, (size));    \
-    NOTE_TRANSFER();                                                      \
-    NEXT;                                                                 \
+#define TRANSFER(name, asked_size, read)                                 \
+  OP(name) {                                                             \
+    NOTICEABLE();                                                        \
+    uint32_t near = RS1, far = RS2, size = (asked_size), to_blame;       \
+    CHECK(request, &near, &far, &size);                                  \
+    int32_t fault = dma(machine, t, near, far, size, (read), &to_blame); \
+    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, size);     \
+    CHECK(transfer, near, size, (read));                                 \
+    NOTE_TRANSFER();                                                     \
+    NEXT;                                                                \
   }
 
 /* Executes tasklet `t` from its pc. Called with t == NULL it returns the addresses of the labels instead. */
@@ -256,7 +260,10 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   /* Reached through its entry in runtime.S, by a jump or a pointer; a plain call is fused in the fast run. */
   OP(ROUTINE) {
-    if (IMM >= ROUTINE_memcpy) NOTICEABLE();
+    if (IMM >= ROUTINE_memcpy) {
+      NOTICEABLE();
+      CHECK(block, IMM != ROUTINE_memset);
+    }
     int64_t cost = call_routine(machine, t, IMM);
     if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
     count += cost;
@@ -269,7 +276,10 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   }
 
   OP(CALL_ROUTINE) {
-    if (IMM >= ROUTINE_memcpy) NOTICEABLE();
+    if (IMM >= ROUTINE_memcpy) {
+      NOTICEABLE();
+      CHECK(block, IMM != ROUTINE_memset);
+    }
     int64_t cost = call_routine(machine, t, IMM);
     if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
     count += cost;
@@ -286,6 +296,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     uint32_t frame = x[2] + IMM;
     uint32_t lowest = program->stacks_start + (uint32_t)(t - machine->tasklets) * program->stack_bytes;
     if (__builtin_expect((int32_t)(frame - lowest) < 0, 0)) FAULT_AT(FAULT_STACK, frame, program->stack_bytes);
+    CHECK(frame, frame, x[2]);
     x[2] = frame;
     NEXT;
   }
@@ -330,6 +341,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   OP(LOCK) {
     NOTICEABLE();
     if (lock_take(machine, t, RS1)) {
+      LISTEN(machine, t, CHANNEL_LOCK + (RS1 & (LOCK_BITS - 1)));
       NOTE(TAKE_LOCK, RS1 & (LOCK_BITS - 1));
       NEXT;
     }
@@ -346,11 +358,15 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     uint32_t lock = RS1 & (LOCK_BITS - 1);
     bool taken = lock_take(machine, t, lock);
     RD = taken;
-    if (taken) NOTE(TAKE_LOCK, lock);
+    if (taken) {
+      LISTEN(machine, t, CHANNEL_LOCK + lock);
+      NOTE(TAKE_LOCK, lock);
+    }
     NEXT;
   }
   OP(UNLOCK) {
     NOTICEABLE();
+    TELL(machine, t, CHANNEL_LOCK + (RS1 & (LOCK_BITS - 1)));
     lock_release(run, RS1);
     NOTE(FREE_LOCK, RS1 & (LOCK_BITS - 1));
     NEXT;
@@ -361,6 +377,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     uint32_t address = RS1;
     if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0) FAULT_AT(FAULT_BARRIER, address, 0);
     NOTE(MEET, address);
+    TELL(machine, t, address);
 #if LOOP_KIND == LOOP_FAST
     if (!run->replay) count += barrier_alone(run);
 #endif
@@ -375,6 +392,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     int32_t *semaphore = (int32_t *)(wram + RS1);
     if (*semaphore > 0) {
       NOTE(TAKE_SEM, RS1);
+      LISTEN(machine, t, RS1);
       --*semaphore;
       NEXT;
     }
@@ -385,6 +403,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     NOTICEABLE();
     if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
     NOTE(GIVE_SEM, RS1);
+    TELL(machine, t, RS1);
     ++*(int32_t *)(wram + RS1);
     wake_one(run, WAIT_SEM, RS1);
     NEXT;
@@ -394,7 +413,11 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     NOTICEABLE();
     uint32_t self = (uint32_t)(t - machine->tasklets);
     NOTE(NOTIFY_ANY, self);
-    if (wake_one(run, WAIT_FOR, self)) NEXT;
+    TELL(machine, t, CHANNEL_HANDSHAKE + self);
+    if (wake_one(run, WAIT_FOR, self)) {
+      LISTEN(machine, t, CHANNEL_HANDSHAKE + self);
+      NEXT;
+    }
     t->state = WAIT_NOTIFY, t->waits_on = self;
     goto moved;
   }
@@ -407,7 +430,11 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     }
     RD = 0;
     NOTE(AWAIT, other);
-    if (wake_one(run, WAIT_NOTIFY, other)) NEXT;
+    TELL(machine, t, CHANNEL_HANDSHAKE + other);
+    if (wake_one(run, WAIT_NOTIFY, other)) {
+      LISTEN(machine, t, CHANNEL_HANDSHAKE + other);
+      NEXT;
+    }
     t->state = WAIT_FOR, t->waits_on = other;
     goto moved;
   }

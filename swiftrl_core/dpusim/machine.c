@@ -14,6 +14,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+#include "sanitize.h"
+
 enum routine_number {
 #define ROUTINE_NUMBER(name) ROUTINE_##name,
   DPU_ROUTINES(ROUTINE_NUMBER) ROUTINE_COUNT
@@ -216,6 +218,7 @@ static bool wake_one(struct run *run, int32_t state, uint32_t waits_on) {
     struct tasklet *t = &run->machine->tasklets[i];
     if (t->state == state && t->waits_on == waits_on) {
       t->state = WOKEN, run->woken = true;
+      if (state == WAIT_NOTIFY || state == WAIT_FOR) LISTEN(run->machine, t, CHANNEL_HANDSHAKE + waits_on);
       return true;
     }
   }
@@ -330,6 +333,7 @@ EXPORT void dpu_free(struct machine *machine) {
   for (uint32_t i = 0; machine->pages && i < machine->page_count; i++) free(machine->pages[i]);
   free(machine->pages);
   free(machine->log);
+  SANITIZER_FREE(machine);
   free(machine);
 }
 
@@ -340,7 +344,7 @@ EXPORT struct machine *dpu_new(const struct program *program, uint8_t *wram, str
   machine->program = program, machine->dma = dma;
   machine->page_count = program->mram_bytes / PAGE_BYTES;
   machine->pages = calloc(machine->page_count, sizeof *machine->pages);
-  if (!machine->pages) return dpu_free(machine), NULL;
+  if (!machine->pages || !SANITIZER_NEW(machine)) return dpu_free(machine), NULL;
   machine->wram = wram;
   memset(machine->wram, FRESH, program->wram_bytes);
   return machine;
@@ -367,6 +371,7 @@ EXPORT void dpu_boot(struct machine *machine) {
   memset(machine->tasklets, 0, sizeof machine->tasklets);
   memset(machine->lock_owner, -1, sizeof machine->lock_owner);
   machine->log_size = 0;
+  SANITIZER_BOOT(machine);
   for (uint32_t i = 0; i < program->nr_tasklets; i++) {
     machine->tasklets[i].pc = (program->entry - IRAM_BASE) / 4;
     machine->tasklets[i].x[2] = program->stacks_start + (i + 1) * program->stack_bytes;

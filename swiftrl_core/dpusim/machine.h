@@ -118,6 +118,7 @@ struct machine {
   struct perf perf;
   int64_t clock_instructions, clock_cycles; /* of all runs before this one */
   int8_t lock_owner[LOCK_BITS];             /* tasklet, or -1 */
+  struct sanitizer *sanitizer;              /* of the debug run */
   char *log;
   size_t log_size, log_room;
   struct tasklet tasklets[MAX_TASKLETS];

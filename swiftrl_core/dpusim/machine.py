@@ -13,6 +13,8 @@ import numpy as np
 from swiftrl_core import toolchain
 from swiftrl_core.dpusim.compile import Chip
 from swiftrl_core.dpusim.elf import MRAM_BASE, Program
+from swiftrl_core.dpusim.findings import RECORD as FINDING_RECORD
+from swiftrl_core.dpusim.findings import Finding, describe
 from swiftrl_core.dpusim.lower import lower
 from swiftrl_core.dpusim.timing import DmaTiming
 from swiftrl_core.errors import SwiftRLError
@@ -150,11 +152,13 @@ class _CFault(ctypes.Structure):
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """Compile (once) and load machine.c."""
-    headers = sorted(HERE.glob("*.h"))
+def library(sanitize: bool = False) -> ctypes.CDLL:
+    """Compile (once) and load machine.c; the debug run is a build of its own."""
     path = toolchain.compile_shared_library(
-        [HERE / "machine.c", HERE / "log.c"], headers=headers, product="dpusim.so"
+        [HERE / "machine.c", HERE / "log.c"],
+        headers=sorted(HERE.glob("*.h")),
+        flags=["-DSANITIZE"] if sanitize else [],
+        product="dpusim_sanitize.so" if sanitize else "dpusim.so",
     )
     lib = ctypes.CDLL(str(path))
     pointer, size, offset = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
@@ -174,6 +178,11 @@ def library() -> ctypes.CDLL:
     lib.dpu_run_counted.restype = None
     lib.dpu_replay.argtypes = [ctypes.c_int32, pointer, pointer, pointer]
     lib.dpu_replay.restype = ctypes.c_int64
+    if sanitize:
+        count = ctypes.POINTER(ctypes.c_int32)
+        lib.dpu_findings.argtypes, lib.dpu_findings.restype = [pointer, count], pointer
+        lib.dpu_host_wrote.argtypes, lib.dpu_host_wrote.restype = [pointer, offset, offset], None
+        lib.dpu_clear_findings.argtypes, lib.dpu_clear_findings.restype = [pointer], None
     lib.dpu_routine.argtypes, lib.dpu_routine.restype = [ctypes.c_uint32, pointer], ctypes.c_uint32
     return lib
 
@@ -181,7 +190,7 @@ def library() -> ctypes.CDLL:
 class _Prepared:
     """A program in the form that the C side runs; keeps its arrays alive."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, sanitize: bool):
         fast, exact = lower(program)
         self.fast, self.exact, self.one = fast.copy(), exact.copy(), exact.copy()
         self.record = _CProgram(
@@ -196,12 +205,12 @@ class _Prepared:
             exact=self.exact.ctypes.data,
             one=self.one.ctypes.data,
         )
-        library().dpu_program_prepare(ctypes.byref(self.record))
+        library(sanitize).dpu_program_prepare(ctypes.byref(self.record))
 
 
 @functools.lru_cache(maxsize=64)
-def _prepared(program: Program) -> _Prepared:
-    return _Prepared(program)
+def _prepared(program: Program, sanitize: bool) -> _Prepared:
+    return _Prepared(program, sanitize)
 
 
 class Machine:
@@ -215,6 +224,8 @@ class Machine:
         Must be the chip version the program was linked for; default just that.
     dma : DmaTiming, optional
         Latency of its transfers; default PrIM's.
+    sanitize : bool
+        Whether runs look for bugs (see `findings`); they are then exact, and some twenty times slower.
 
     Notes
     -----
@@ -222,13 +233,21 @@ class Machine:
     memory keeps its content, as on a DPU; `load` writes initialised data only.
     """
 
-    def __init__(self, program: Program, chip: Chip | None = None, dma: DmaTiming | None = None):
+    def __init__(
+        self,
+        program: Program,
+        chip: Chip | None = None,
+        dma: DmaTiming | None = None,
+        *,
+        sanitize: bool = False,
+    ):
         if chip is not None and chip != program.chip:
             raise SwiftRLError(
                 f"{program.path.name} is linked for chip {program.chip.name}, not {chip.name}; compile it again"
             )
-        self._library = library()
-        self._prepared = _prepared(program)
+        self.sanitize = sanitize
+        self._library = library(sanitize)
+        self._prepared = _prepared(program, sanitize)
         self._wram = np.empty(program.chip.wram_bytes, np.uint8)
         latency = _CDmaTiming(*astuple(dma or DmaTiming()))
         self._handle = self._library.dpu_new(
@@ -250,8 +269,10 @@ class Machine:
         if program.chip.wram_bytes != len(self.wram):
             raise SwiftRLError(f"{program.path.name} is linked for chip {program.chip.name}, unlike this DPU")
         self.program = program
-        self._prepared = _prepared(program)
+        self._prepared = _prepared(program, self.sanitize)
         self._library.dpu_set_program(self._handle, ctypes.byref(self._prepared.record))
+        if self.sanitize:
+            self._library.dpu_clear_findings(self._handle)
         for segment in program.segments:
             if segment.address >= MRAM_BASE:
                 self.write_mram(segment.address - MRAM_BASE, segment.data)
@@ -273,6 +294,8 @@ class Machine:
         data = memoryview(data).cast("B")
         self._check("WRAM", address, len(data), len(self.wram))
         self.wram[address : address + len(data)] = data
+        if self.sanitize:
+            self._library.dpu_host_wrote(self._handle, address, len(data))
 
     def read_mram(self, address: int, size: int, into=None) -> bytes | None:
         """Read MRAM.
@@ -315,6 +338,24 @@ class Machine:
         name, line = self.program.function_at(raw.pc), self.program.source_line(raw.pc)
         return Fault(raw.code, raw.tasklet, raw.pc, text, name, line)
 
+    @property
+    def findings(self) -> list[Finding]:
+        """Bugs found in the launches since the program was loaded; sanitize.h says what is looked for.
+
+        What the host writes through `wram` rather than `write_wram` is taken for not written.
+
+        Raises
+        ------
+        SwiftRLError
+            If the machine was made without `sanitize=True`.
+        """
+        if not self.sanitize:
+            raise SwiftRLError("this DPU runs without the debug mode; make it with sanitize=True")
+        count = ctypes.c_int32()
+        address = self._library.dpu_findings(self._handle, ctypes.byref(count))
+        raw = ctypes.string_at(address, count.value * FINDING_RECORD.itemsize)
+        return describe(np.frombuffer(raw, FINDING_RECORD), self.program, 0)
+
     def log_text(self) -> str:
         """Return what the kernel has printed since the last boot."""
         size = ctypes.c_size_t()
@@ -356,7 +397,8 @@ def run_machines(
     threads : int, optional
         Threads of this computer; default one per CPU core.
     mode : {"fast", "exact"}
-        Tasklet by tasklet, the time from a replay of their transfers, locks and barriers; or interleaved instruction
+        Of DPUs without the debug mode (with it they run exactly):
+        tasklet by tasklet, the time from a replay of their transfers, locks and barriers; or interleaved instruction
         by instruction. Of programs whose result does not depend on the order of their tasklets, both leave the same
         memory behind, and their cycles agree within 2 %.
     instruction_budget : int
@@ -369,6 +411,9 @@ def run_machines(
     """
     if mode not in ("fast", "exact"):
         raise SwiftRLError(f"there is no mode {mode!r} of the DPU simulator; choose fast or exact")
+    if len({machine.sanitize for machine in machines}) > 1:
+        raise SwiftRLError("DPUs with and without the debug mode do not run together; launch them separately")
+    sanitize = any(machine.sanitize for machine in machines)
     threads = min(threads or os.cpu_count() or 1, len(machines)) or 1
     stats = np.zeros(len(machines), _STATS_RECORD)
     batch = max(1, len(machines) // (threads * 4))  # several batches a thread, for DPUs take unequal times
@@ -377,7 +422,8 @@ def run_machines(
         handles = [machine._handle for machine in machines[first : first + batch]]
         array = (ctypes.c_void_p * len(handles))(*handles)
         address = stats[first:].ctypes.data
-        library().dpu_run(array, len(handles), mode == "exact", instruction_budget, address)
+        exact = sanitize or mode == "exact"
+        library(sanitize).dpu_run(array, len(handles), exact, instruction_budget, address)
 
     starts = range(0, len(machines), batch)
     if threads == 1 or len(starts) == 1:
@@ -414,7 +460,9 @@ def run_counted(
     """
     stats = np.zeros(1, _STATS_RECORD)
     counts = np.zeros(len(machine.program.text) // 4 + 1, np.int64)
-    library().dpu_run_counted(machine._handle, instruction_budget, stats.ctypes.data, counts.ctypes.data)
+    machine._library.dpu_run_counted(
+        machine._handle, instruction_budget, stats.ctypes.data, counts.ctypes.data
+    )
     return _run_stats(stats[0], machine.program.nr_tasklets), counts[:-1]
 
 
