@@ -11,8 +11,11 @@ from swiftrl_core.figures.aggregation import (
     fig_fewer_updates,
     fig_recipes_by_cores,
     fig_what_it_costs,
+    table_fewer_updates,
     table_needed,
     table_recipes,
+    table_recipes_by_cores,
+    table_what_it_costs,
 )
 from swiftrl_core.figures.data import (
     fig_chunk_rewards,
@@ -74,12 +77,15 @@ __all__ = [
     "table_backends",
     "table_chunk_rewards",
     "table_coverage",
+    "table_fewer_updates",
     "table_learning_quality",
-    "table_number_formats",
     "table_needed",
+    "table_number_formats",
     "table_recipes",
+    "table_recipes_by_cores",
     "table_scaling_breakdown",
     "table_strong_scaling",
     "table_synchronisation",
     "table_table_error",
+    "table_what_it_costs",
 ]

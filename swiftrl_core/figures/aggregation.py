@@ -76,19 +76,37 @@ def table_recipes(rows: pd.DataFrame) -> pd.DataFrame:
     return over_seeds(told, by, QUALITY)
 
 
+def table_fewer_updates(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `table_recipes` on the most cores, and of the model."""
+    table = table_recipes(rows)
+    solved = table["recipe"] == "model"
+    return table[solved | (table["cores"] == table.loc[~solved, "cores"].max())]
+
+
+table_what_it_costs = table_fewer_updates
+
+
+def table_recipes_by_cores(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `table_recipes` after the most passes up to `PASSES`, and of the model."""
+    table = table_recipes(rows)
+    learned = table[(table["recipe"] != "model") & (table["episodes"] <= PASSES)]
+    last = learned.loc[learned.groupby(["environment", "recipe", "cores"], sort=False)["episodes"].idxmax()]
+    return pd.concat([last.sort_values("cores", kind="stable"), table[table["recipe"] == "model"]])
+
+
 def fig_fewer_updates(rows: pd.DataFrame) -> Figure:
     """Draw quality against updates on the most cores: a line an environment, a column a measure.
 
     Parameters
     ----------
     rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_recipes`.
+        Rows of `results.COLUMNS`; see `table_fewer_updates`.
 
     Returns
     -------
     Figure, a page wide
     """
-    return _panels(_most_cores(table_recipes(rows)), [("updates_m", measure) for measure in QUALITY])
+    return _panels(table_fewer_updates(rows), [("updates_m", measure) for measure in QUALITY])
 
 
 def fig_what_it_costs(rows: pd.DataFrame) -> Figure:
@@ -97,7 +115,7 @@ def fig_what_it_costs(rows: pd.DataFrame) -> Figure:
     Parameters and returns as for `fig_fewer_updates`.
     """
     costs = ("updates_m", "rounds", "table_mb")
-    return _panels(_most_cores(table_recipes(rows)), [(cost, "max_error_empirical") for cost in costs])
+    return _panels(table_what_it_costs(rows), [(cost, "max_error_empirical") for cost in costs])
 
 
 def fig_recipes_by_cores(rows: pd.DataFrame) -> Figure:
@@ -105,17 +123,8 @@ def fig_recipes_by_cores(rows: pd.DataFrame) -> Figure:
 
     Parameters and returns as for `fig_fewer_updates`.
     """
-    table = table_recipes(rows)
-    learned = table[(table["recipe"] != "model") & (table["episodes"] <= PASSES)]
-    last = learned.loc[learned.groupby(["environment", "recipe", "cores"], sort=False)["episodes"].idxmax()]
-    shown = pd.concat([last.sort_values("cores", kind="stable"), table[table["recipe"] == "model"]])
     said = f"Each recipe where it stands after at most {PASSES} passes over the data."
-    return _panels(shown, [("cores", measure) for measure in QUALITY], [said])
-
-
-def _most_cores(table: pd.DataFrame) -> pd.DataFrame:
-    solved = table["recipe"] == "model"
-    return table[solved | (table["cores"] == table.loc[~solved, "cores"].max())]
+    return _panels(table_recipes_by_cores(rows), [("cores", measure) for measure in QUALITY], [said])
 
 
 def _panels(table: pd.DataFrame, columns: Sequence[tuple[str, str]], said: Sequence[str] = ()) -> Figure:
