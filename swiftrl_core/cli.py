@@ -343,11 +343,16 @@ def _refuse_misfits(options: argparse.Namespace) -> None:
 
 def _read_table(path: str) -> np.ndarray:
     try:
-        return np.load(path)
+        table = np.load(path)
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise SwiftRLError(
             f"{path} is not a readable .npy table ({error}): name the q_table.npy of a run"
         ) from error
+    if not np.issubdtype(table.dtype, np.floating) or not np.isfinite(table).all():
+        raise SwiftRLError(
+            f"{path} does not hold finite values in floating point: name the q_table.npy of a run"
+        )
+    return table
 
 
 def _training_lines(directory: Path, result, backend: str) -> list[str]:

@@ -98,11 +98,11 @@ def greedy_policy(q: np.ndarray, ties: Ties = "lowest") -> np.ndarray:
         raise SwiftRLError(
             f"a Q-table is an array (states, actions) of real numbers, not {q.dtype} {q.shape}"
         )
-    undefined = ~np.isfinite(q)
+    undefined = np.isnan(q)
     if undefined.any():
         state, action = np.argwhere(undefined)[0]
         raise SwiftRLError(
-            f"the Q-table holds {q[state, action]} at state {state}, action {action}, so it has no greedy action; "
+            f"the Q-table holds NaN at state {state}, action {action}, so it has no greedy action; "
             f"the learner diverged or never wrote the value"
         )
     if ties == "lowest":

@@ -218,6 +218,14 @@ def test_damaged_metadata_is_refused(tmp_path, lake, capsys, metadata, needle):
     refused(train_arguments(bad, tmp_path / "out"), capsys, needle)
 
 
+@pytest.mark.parametrize("table", [np.zeros((16, 4), np.int32), np.full((16, 4), np.inf, np.float32)])
+def test_a_table_of_raw_or_infinite_numbers_is_refused(tmp_path, capsys, table):
+    np.save(tmp_path / "q.npy", table)
+    refused(
+        ["evaluate", "--env", "frozenlake", "--q-table", str(tmp_path / "q.npy")], capsys, "finite values"
+    )
+
+
 @pytest.mark.parametrize("content", [b"PK\x03\x04", b"\x93NUMPY\x01\x00", b""])
 def test_a_table_that_is_none_is_refused(tmp_path, capsys, content):
     (tmp_path / "q.npy").write_bytes(content)
