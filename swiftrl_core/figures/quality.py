@@ -118,7 +118,7 @@ def _updates_sentence(table: pd.DataFrame) -> str:
     )
 
 
-ERRORS = {"mean_error_optimal": "to Q*", "mean_error_empirical": "to the data's own fixed point"}
+ERRORS = {"mean_error_optimal": "to Q*", "mean_error_empirical": "to the data's own Q*"}
 
 
 def table_table_error(rows: pd.DataFrame) -> pd.DataFrame:
@@ -167,7 +167,7 @@ def fig_table_error(rows: pd.DataFrame) -> Figure:
             figure,
             [
                 f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
-                "SARSA explores, so its own fixed point is another than Q*; that of the data is Q-learning's.",
+                "The data's own Q* is Q-learning's fixed point on the very data; SARSA explores, so its is another.",
             ],
         )
     return figure
