@@ -1,0 +1,127 @@
+"""The recommended recipes at the paper's size: 2,000 cores, five data sets. And the figures that show them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swiftrl_core import experiments, figures, findings
+from swiftrl_core.cells import Cell, run_cell
+
+RECIPES = {"safe": experiments.SAFE, "fast": experiments.FAST}
+
+
+def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **settings):
+    cells = [
+        Cell(
+            environment,
+            transitions=experiments.PAPER_ROWS[environment],
+            number_format=number_format,
+            cores=2000,
+            episodes=episodes,
+            seed=seed,
+            backend="cpu",
+            monte_carlo_episodes=0,
+            **{**recipe, **settings},
+        )
+        for seed in seeds
+    ]
+    return pd.DataFrame([run_cell(cell) for cell in cells])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number_format", ["FP32", "INT32"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_frozenlake_is_right_within_20_million_updates(name, number_format):
+    rows = rows_of("frozenlake", RECIPES[name], number_format, episodes=20)
+    print(rows[["max_error_empirical", "mean_error_optimal", "exact_return"]])
+    assert rows["nominal_updates"].max() <= 20e6
+    assert rows["max_error_empirical"].max() <= 0.02
+    assert rows["mean_error_optimal"].max() <= 0.005
+    assert np.allclose(rows["exact_return"], rows["optimum"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number_format", ["FP32", "INT32"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_taxi_is_optimal_within_3_rounds(name, number_format):
+    rows = rows_of("taxi", RECIPES[name], number_format, episodes=6)
+    print(rows[["exact_return", "max_error_empirical"]])
+    assert rows["rounds"].max() <= 3
+    assert rows["nominal_updates"].max() <= 100e6
+    assert np.allclose(rows["exact_return"], 7.93)
+
+
+@pytest.mark.slow
+def test_the_papers_recipe_is_not_right_however_long_it_learns():
+    """Its error grows with training on short chunks: that is what the recommended recipes are for."""
+    paper = {"tau": 50}
+    rows = rows_of("frozenlake", paper, "FP32", episodes=400, seeds=range(3))
+    assert rows["mean_error_optimal"].min() > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cores", [1, 8, 125])
+def test_the_safe_recipe_converges_on_few_cores_too(cores):
+    rows = rows_of("frozenlake", experiments.SAFE, "FP32", episodes=40, seeds=range(2), cores=cores)
+    assert rows["max_error_empirical"].max() <= 1e-4
+
+
+# --- figures ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows():
+    cells = [
+        cell
+        for cell in experiments.expand("10_aggregation", "smoke")
+        if cell.environment == "frozenlake" and cell.seed == 0
+    ]
+    return pd.DataFrame([run_cell(cell) for cell in cells])
+
+
+def test_a_row_counts_the_bytes_of_a_round(rows):
+    learned = rows[rows["backend"] == "cpu"]
+    table = learned["cores"] * 64 * 4
+    assert (learned["round_bytes_up"] == table).all()
+    assert (learned["round_bytes_down"] == table * (1 + (learned["update"] == "vr"))).all()
+    both = learned["round_bytes_down"] + learned["round_bytes_up"]
+    assert (learned["bytes_communicated"] == 8 * learned["transitions"] + learned["rounds"] * both).all()
+    assert rows.loc[rows["backend"] == "model", "round_bytes_up"].isna().all()
+
+
+def test_figures_name_every_recipe_and_the_model(rows):
+    table = figures.table_fewer_updates(rows)
+    assert table["recipe"].nunique() == 7
+    assert set(table.loc[table["recipe"] != "model", "cores"]) == {64}
+    for draw in (figures.fig_fewer_updates, figures.fig_what_it_costs, figures.fig_recipes_by_cores):
+        figure = draw(rows)
+        texts = {text.get_text() for text in figure.legends[0].get_texts()}
+        assert {*table["recipe"]} - {"model"} <= texts
+        assert "model, exactly solved" in texts
+
+
+def test_what_a_recipe_needed_is_the_first_point_from_which_all_are_good():
+    errors = {10: (0.5, 0.01), 20: (0.01, 0.01), 30: (0.3, 0.01), 40: (0.01, 0.02), 50: (0.0, 0.0)}
+    rows = pd.DataFrame(
+        [
+            {
+                "environment": "frozenlake", "cores": 4, "backend": "cpu", "update": "td", "aggregation": "mean",
+                "sampling": "SEQ", "alpha": 0.1, "tau": 10, "episodes": episodes, "rounds": episodes // 10,
+                "nominal_updates": episodes * 1_000, "transitions": 1_000, "seed": seed, "optimum": 1.0,
+                "bytes_communicated": 8_000 + episodes * 100, "max_error_empirical": error,
+            }
+            for episodes, both in errors.items()
+            for seed, error in enumerate(both)
+        ]
+    )  # fmt: skip
+    (needed,) = figures.table_needed(rows, "max_error_empirical", 0.02).itertuples()
+    assert (needed.episodes, needed.rounds, needed.seeds) == (40, 4, 2)
+    assert needed.table_mb == pytest.approx(0.004)
+    (never,) = figures.table_needed(rows, "max_error_empirical", -1).itertuples()
+    assert pd.isna(never.episodes)
+
+
+def test_findings_are_told_of_each_environment(rows):
+    told = findings.aggregation(rows)
+    assert len(told) == 2
+    assert all(sentence.startswith("FrozenLake, 64 cores, 1 data set") for sentence in told)
