@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
+from pyarrow import csv
 
 from swiftrl_core import experiments, figures, measurements, results
 from swiftrl_core.dpusim import figures as simulator
@@ -100,9 +101,7 @@ def _draw_measured(folder: Path, name: str, draw: Callable[[pd.DataFrame], Figur
 
 
 def _draw_shown(folder: Path, name: str, draw: Callable[[pd.DataFrame], Figure]) -> list[Path]:
-    table = pd.read_csv(
-        folder / f"{name}.csv", float_precision="round_trip", keep_default_na=False, na_values=[""]
-    )
+    table = csv.read_csv(folder / f"{name}.csv").to_pandas()  # which reads a number as it was written
     return figures.save(draw(table), table, folder, name)
 
 

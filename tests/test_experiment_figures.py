@@ -1,0 +1,346 @@
+"""Figures and findings of the experiments, drawn from the reference results; redrawing; what intervals are."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from swiftrl_core import experiments, figures, findings, measurements, redraw, results
+from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.figures import intervals, words
+
+REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
+KEPT = [entry for entry in experiments.EXPERIMENTS.values() if (REFERENCE / entry.id).is_dir()]
+PARTS = list(figures.PARTS)
+
+
+def rows_of(experiment: str) -> pd.DataFrame:
+    return results.read_table(REFERENCE / experiment / "table.parquet")
+
+
+@pytest.fixture(scope="module")
+def scaling() -> pd.DataFrame:
+    return rows_of("04_strong_scaling")
+
+
+@pytest.fixture(scope="module")
+def machines() -> pd.DataFrame:
+    return rows_of("05_backends")
+
+
+def texts(figure: Figure) -> str:
+    """All that is written in a figure, on one line."""
+    found = [text.get_text() for axes in figure.axes for text in axes.texts]
+    found += [axes.get_xlabel() + " " + axes.get_ylabel() + " " + axes.get_title() for axes in figure.axes]
+    found.append(figure._supxlabel.get_text() if figure._supxlabel else "")
+    return " ".join(" ".join(found).split())
+
+
+# --- the reference results --------------------------------------------------------------------------------
+
+
+def test_there_are_reference_results():
+    assert {"02", "03", "04", "05", "06"} <= {entry.id[:2] for entry in KEPT}
+
+
+@pytest.mark.parametrize("experiment", [entry.id for entry in KEPT])
+def test_the_reference_is_a_whole_quick_run_of_today_s_experiment(experiment):
+    rows = rows_of(experiment)
+    planned = {cell.config_hash for cell in experiments.expand(experiment, "quick")}
+    ran = set(rows["config_hash"])
+    assert ran <= planned
+    left_out = {
+        cell.backend for cell in experiments.expand(experiment, "quick") if cell.config_hash not in ran
+    }
+    assert left_out <= {"gpu", "gpu-shared"}
+
+
+def test_the_reference_is_small_and_says_nothing_of_whose_machine_it_was():
+    files = [path for path in REFERENCE.rglob("*") if path.suffix in (".parquet", ".json")]
+    assert sum(path.stat().st_size for path in files) < 500_000
+    for path in files:
+        content = path.read_bytes()
+        assert b"/home/" not in content
+        assert b"/root/" not in content
+
+
+def test_the_readme_quotes_the_reference(scaling):
+    readme = " ".join((REFERENCE.parent.parent / "README.md").read_text().split())
+    table = figures.table_strong_scaling(scaling)
+    ends = table[table["cores"] == 2000].groupby("environment")["speedup"].agg(["min", "max"])
+    lake, taxi = (
+        f"{ends.loc[name, 'min']:.1f} to {ends.loc[name, 'max']:.1f} times" for name in ("frozenlake", "taxi")
+    )
+    assert f"Sixteen times the DPUs learn {lake} as fast on FrozenLake and {taxi} on Taxi." in readme
+    for name in ("strong_scaling", "synchronisation"):
+        assert f"](docs/{name}.png)" in readme
+        assert 0 < (REFERENCE.parent.parent / "docs" / f"{name}.png").stat().st_size < 100_000
+
+
+# --- redrawing --------------------------------------------------------------------------------------------
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in (".pdf", ".png", ".csv")
+    }
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ["02_datasets", "08_roofline"],
+        pytest.param([path.name for path in REFERENCE.iterdir()], marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
+def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeypatch, capsys, folders):
+    def never(*_, **__):
+        raise AssertionError("redrawing ran a cell")
+
+    monkeypatch.setattr("swiftrl_core.cells.train", never)
+    keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
+    for folder in folders:
+        shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
+    assert redraw.main([str(tmp_path)]) == 0
+    first = checksums(tmp_path)
+    expected = {name for entry in KEPT if entry.id in folders for name in entry.figures}
+    expected |= {name for name in redraw.MEASURED if list(tmp_path.rglob(f"{name}.parquet"))}
+    assert {Path(name).stem for name in first} == expected
+    assert len(first) == 3 * len(expected)
+    assert redraw.main([str(tmp_path)]) == 0
+    assert checksums(tmp_path) == first
+    assert len(capsys.readouterr().out.splitlines()) == 2 * len(first)
+
+
+def test_a_figure_is_redrawn_from_the_table_it_showed(tmp_path):
+    curve = pd.DataFrame(
+        {"run": "a", "episodes": [0, 10, 20], "exact_return": [0.1, 1 / 3, 0.7], "optimum": 0.7297660034}
+    )
+    figures.save(figures.fig_learning_curve(curve), curve, tmp_path, "learning_curve")
+    before = checksums(tmp_path)
+    (tmp_path / "learning_curve.png").unlink()
+    assert redraw.main([str(tmp_path)]) == 0
+    assert checksums(tmp_path) == before
+
+
+def test_redrawing_tells_what_it_cannot_read_and_draws_the_rest(tmp_path, capsys):
+    shutil.copytree(REFERENCE / "02_datasets", tmp_path / "02_datasets")
+    shutil.copytree(REFERENCE / "08_roofline", tmp_path / "08_roofline")
+    (tmp_path / "02_datasets" / "table.json").unlink()
+    assert redraw.main([str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert "02_datasets/table.parquet is not a finished table" in told.err
+    assert "roofline.pdf" in told.out
+    assert redraw.main([str(tmp_path / "nothing")]) == 1
+
+
+def test_measurements_come_back_as_they_were_or_not_at_all(tmp_path):
+    table = pd.DataFrame({"value": [0.1, np.nan], "evidence": ["measured", "modelled"]})
+    manifest = measurements.write(tmp_path / "m.parquet", table)
+    pd.testing.assert_frame_equal(measurements.read(tmp_path / "m.parquet"), table)
+    said = json.loads(manifest.read_text())
+    assert said["evidence"] == ["measured", "modelled"]
+    assert {"created", "host", "versions", "git_commit"} <= said.keys()
+    (tmp_path / "m.parquet").write_bytes(b"other")
+    with pytest.raises(SwiftRLError, match="does not match the checksum"):
+        measurements.read(tmp_path / "m.parquet")
+    manifest.unlink()
+    with pytest.raises(SwiftRLError, match="is not a finished table"):
+        measurements.read(tmp_path / "m.parquet")
+
+
+# --- every figure -----------------------------------------------------------------------------------------
+
+
+ALL = [(entry.id, name) for entry in KEPT for name in entry.figures]
+
+
+@pytest.mark.parametrize(("experiment", "name"), ALL)
+def test_a_figure_is_pure_and_fits_a_column_or_a_page(experiment, name):
+    rows = rows_of(experiment)
+    before = rows.copy(deep=True)
+    figure = getattr(figures, f"fig_{name}")(rows)
+    pd.testing.assert_frame_equal(rows, before)
+    assert figure.get_figwidth() in (figures.COLUMN_INCHES, figures.PAGE_INCHES)
+    assert all(axes.get_xlabel() or axes.get_ylabel() or axes.get_title() for axes in figure.axes)
+
+
+@pytest.mark.parametrize(("experiment", "name"), ALL)
+def test_the_order_of_the_rows_does_not_change_the_numbers(experiment, name):
+    rows = rows_of(experiment)
+    table = getattr(figures, f"table_{name}")
+    one, other = table(rows), table(rows.sample(frac=1, random_state=1))
+    keys = [column for column in one if one[column].dtype != float]
+    one, other = (shown.sort_values(keys, ignore_index=True) for shown in (one, other))
+    numbers = one.select_dtypes("number").columns
+    intervals_of_order = [name for name in numbers if name.endswith(("_low", "_high"))]
+    pd.testing.assert_frame_equal(
+        one.drop(columns=intervals_of_order), other.drop(columns=intervals_of_order)
+    )
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        (findings.coverage, "02_datasets"),
+        (findings.chunk_rewards, "02_datasets"),
+        (findings.learning_quality, "03_learning_quality"),
+        (findings.table_error, "03_learning_quality"),
+        (findings.strong_scaling, "04_strong_scaling"),
+        (findings.scaling_breakdown, "04_strong_scaling"),
+        (findings.backends, "05_backends"),
+        (findings.same_tables, "05_backends"),
+        (findings.synchronisation, "06_synchronisation"),
+    ],
+    ids=lambda pair: pair[0].__name__,
+)
+def test_findings_are_sentences(tell):
+    function, experiment = tell
+    told = function(rows_of(experiment))
+    assert len(told) >= 1
+    assert all(sentence.endswith(".") and "nan" not in sentence for sentence in told)
+    assert told._repr_markdown_().count("\n- ") == len(told) - 1
+
+
+# --- strong scaling ---------------------------------------------------------------------------------------
+
+
+def test_speed_up_is_total_over_total(scaling):
+    table = figures.table_strong_scaling(scaling)
+    learner = ["environment", "algorithm", "sampling", "number_format"]
+    assert len(table.groupby(learner)) == 24
+    for _, own in table.groupby(learner):
+        parts = own[PARTS].sum(axis=1).to_numpy()
+        np.testing.assert_allclose(own["speedup"], parts[0] / parts)
+        np.testing.assert_allclose(own["efficiency"], own["speedup"] * own["cores"].iloc[0] / own["cores"])
+    assert set(table["exact_solution_evidence"]) == {"measured"}
+
+
+def test_stacked_parts_add_up_to_the_total(scaling):
+    figure = figures.fig_scaling_breakdown(scaling)
+    table = figures.table_scaling_breakdown(scaling)
+    np.testing.assert_allclose(table[[f"{part}_share" for part in PARTS]].sum(axis=1), 1)
+    shown = table[(table["algorithm"] == "q_learning") & (table["sampling"] == "SEQ")]
+    groups = [own for _, own in shown.groupby(["environment", "number_format"], sort=False)]
+    upper, lower = np.array(figure.axes).reshape(2, -1)
+    for axes, below, own in zip(upper, lower, groups, strict=True):
+        bars = len(own)
+        assert len(axes.patches) == bars * len(PARTS)
+        tops = [bar.get_y() + bar.get_height() for bar in axes.patches[-bars:]]
+        np.testing.assert_allclose(tops, own["total_s"])
+        np.testing.assert_allclose([bar.get_y() + bar.get_height() for bar in below.patches[-bars:]], 100)
+
+
+def test_simulated_marks_are_hollow_and_measured_ones_are_filled(scaling):
+    def faces(rows):
+        axes = figures.fig_strong_scaling(rows).axes[0]
+        return {
+            line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in ("None", "", None)
+        }
+
+    assert faces(scaling) == {"white"}
+    assert "white" not in faces(
+        scaling.assign(evidence="measured", hardware_profile=None, model_version=None)
+    )
+
+
+def test_a_speed_up_stands_beside_the_updates_and_the_exact_solution(scaling):
+    written = texts(figures.fig_strong_scaling(scaling))
+    for needle in (
+        "speed-up over 125 DPUs (simulated times)",
+        "hardware profile upmem-2556, model version",
+        "no time is from hardware",
+        "8 DPUs were simulated",
+        "Nominal updates: FrozenLake 100 M, all executed; Taxi 100 M, all executed.",
+        "Averaging on the host, part of inter-PIM-core and PIM-CPU, is measured here.",
+    ):
+        assert needle in written
+    solved = scaling[(scaling["backend"] == "model") & (scaling["environment"] == "taxi")][
+        "pim_kernel"
+    ].median()
+    assert f"Taxi {1e3 * solved:.2g} ms (measured)" in written
+
+
+def test_updates_that_were_left_out_are_told():
+    rows = pd.DataFrame(
+        {"environment": "taxi", "nominal_updates": [10**7] * 2, "executed_updates": [10**7, 10**6]}
+    )
+    assert words.updates(rows) == "Nominal updates: Taxi 10 M, 1 M to 10 M executed."
+
+
+# --- backends ---------------------------------------------------------------------------------------------
+
+
+def test_a_backend_that_is_not_there_has_its_reason_and_no_number(machines):
+    rows = machines[~machines["backend"].str.startswith("gpu")]
+    table = figures.table_backends(rows, {"gpu": "no driver"})
+    absent = table[table["backend"].isin(["gpu", "gpu-shared"])]
+    assert len(absent) == 8
+    assert absent[["seconds", "speedup", "exact_return", "nominal_updates"]].isna().all(axis=None)
+    assert set(absent["reason"]) == {"no driver", "not on the machine of this run"}
+    present = table.dropna(subset="seconds")
+    assert (present["reason"] == "").all()
+    assert texts(figures.fig_backends(rows)).count("not on the machine of this run") == 4
+
+
+def test_a_simulated_time_beside_a_measured_one_is_said_in_the_figure(machines):
+    written = texts(figures.fig_backends(machines))
+    assert "time (ms): measured and simulated" in written
+    assert "Simulated and measured times stand side by side" in written
+    assert "The exact solution looks at each transition once." in written
+    alone = texts(figures.fig_backends(machines[machines["evidence"] == "measured"]))
+    assert "side by side" not in alone
+
+
+def test_backends_that_disagree_are_not_passed_over(machines):
+    rows = machines.copy()
+    rows.loc[rows.index[rows["backend"] == "pim"][0], "q_sha256"] = "another"
+    with pytest.raises(AssertionError, match="different tables"):
+        findings.same_tables(rows)
+
+
+# --- intervals --------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12))
+def test_an_interval_holds_the_mean_lies_in_the_range_and_repeats(values):
+    mean, low, high = intervals.interval(values)
+    slack = 1e-9 * (1 + abs(mean))
+    assert min(values) - slack <= low <= high <= max(values) + slack
+    assert mean == pytest.approx(np.mean(values))
+    assert intervals.interval(values) == (mean, low, high)
+
+
+def test_an_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    covered = [
+        low <= 0 <= high for _, low, high in (intervals.interval(rng.normal(size=30)) for _ in range(300))
+    ]
+    assert 0.88 <= np.mean(covered) <= 0.98
+
+
+def test_one_value_is_its_own_interval():
+    assert intervals.interval([3.0]) == (3.0, 3.0, 3.0)
+
+
+# --- synchronisation --------------------------------------------------------------------------------------
+
+
+def test_communication_is_modelled_and_grows_with_the_rounds():
+    rows = rows_of("06_synchronisation")
+    table = figures.table_synchronisation(rows)
+    assert set(table["communication_evidence"]) == {"modelled"}
+    for _, own in table.groupby(["environment", "algorithm"]):
+        each = own["communication_s"] / own["rounds"]
+        np.testing.assert_allclose(each, each.iloc[0])
+    assert "modelled" in texts(figures.fig_synchronisation(rows))
