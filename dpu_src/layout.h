@@ -29,6 +29,13 @@
 #define ALPHA_SCHEDULE_CONSTANT 0
 #define ALPHA_SCHEDULE_RESCALED_LINEAR 1
 
+#ifndef UPDATE
+#define UPDATE UPDATE_TD
+#endif
+#ifndef ALPHA_SCHEDULE
+#define ALPHA_SCHEDULE ALPHA_SCHEDULE_CONSTANT
+#endif
+
 /* Updates of a pair in a round after which alpha falls no further. */
 #define VISITS_LIMIT 65535
 
