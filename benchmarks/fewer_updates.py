@@ -2,9 +2,10 @@
 
     python benchmarks/fewer_updates.py [--seeds 10] [--cores 2000]
 
-FrozenLake (1 M transitions), at most 20 M updates: every data set's table within 0.02 of the data's own fixed point,
-and its mean error against Q* at most 0.005. Taxi (5 M), at most 3 rounds and 100 M updates: return 7.93 on every data
-set. FrozenLake 8x8 has no bar: no recipe was chosen by it. Prints a Markdown table; exits with 1 if a bar is missed.
+FrozenLake (1 M transitions), at most 20 M updates: every data set's table within 0.02 of the data's own fixed point;
+the mean error against Q* at most 0.005 on average over the data sets, and nowhere 0.001 above the exact solution's,
+below which the data do not reach. Taxi (5 M), at most 3 rounds and 100 M updates: return 7.93 on every data set.
+FrozenLake 8x8 has no bar: no recipe was chosen by it. Prints a Markdown table; exits with 1 if a bar is missed.
 """
 
 import argparse
@@ -29,6 +30,17 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
     found = []
     for environment, rows in ROWS.items():
         for seed in range(seeds):
+            exact = Cell(
+                environment,
+                transitions=rows,
+                cores=1,
+                episodes=1,
+                tau=1,
+                seed=seed,
+                backend="model",
+                monte_carlo_episodes=0,
+            )
+            found.append({"recipe": "model"} | run_cell(exact))
             for name, recipe in RECIPES.items():
                 episodes = 50 * ROUNDS_OF_THE_PAPER[environment] if name == "paper" else EPISODES[environment]
                 for number_format in FORMATS if name != "paper" else FORMATS[:1]:
@@ -50,12 +62,16 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
 def worst(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the worst of all data sets, by environment, recipe and number format."""
     by = ["environment", "recipe", "number_format"]
+    floor = rows[rows["recipe"] == "model"].set_index(["environment", "seed"])["mean_error_optimal"]
+    rows = rows.join(floor.rename("floor"), on=["environment", "seed"])
+    rows = rows.assign(above_model=rows["mean_error_optimal"] - rows["floor"])
     return rows.groupby(by, sort=False).agg(
         data_sets=("seed", "nunique"),
         updates_m=("nominal_updates", lambda updates: updates.max() / 1e6),
         rounds=("rounds", "max"),
         largest_max_error_empirical=("max_error_empirical", "max"),
-        largest_mean_error_optimal=("mean_error_optimal", "max"),
+        average_mean_error_optimal=("mean_error_optimal", "mean"),
+        most_above_model=("above_model", "max"),
         least_return=("exact_return", "min"),
     )
 
@@ -63,15 +79,17 @@ def worst(rows: pd.DataFrame) -> pd.DataFrame:
 def missed(table: pd.DataFrame) -> list[str]:
     """Return the bars that a recommended recipe missed, as sentences."""
     told = []
-    for (environment, recipe, number_format), row in table.drop(index="paper", level="recipe").iterrows():
+    for (environment, recipe, number_format), row in table.drop(
+        index=["paper", "model"], level="recipe"
+    ).iterrows():
         name = f"{environment} {recipe} {number_format}"
         if environment == "frozenlake":
             if row["updates_m"] > 20 or row["largest_max_error_empirical"] > 0.02:
                 told.append(
                     f"{name}: {row['largest_max_error_empirical']:.4f} from the data's own fixed point"
                 )
-            if row["largest_mean_error_optimal"] > 0.005:
-                told.append(f"{name}: mean error {row['largest_mean_error_optimal']:.4f}")
+            if row["average_mean_error_optimal"] > 0.005 or row["most_above_model"] > 0.001:
+                told.append(f"{name}: mean error {row['average_mean_error_optimal']:.4f}")
         if environment == "taxi" and (
             row["rounds"] > 3 or row["updates_m"] > 100 or row["least_return"] < 7.93 - 1e-6
         ):

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from swiftrl_core.figures.intervals import bars_of, over_seeds
 from swiftrl_core.figures.style import (
+    NAMES,
     PAGE_INCHES,
     colour,
     count_ticks,
@@ -56,6 +57,7 @@ def table_recipes(rows: pd.DataFrame) -> pd.DataFrame:
         the cores and up, chunks apart), seeds; exact_return, max_error_empirical and mean_error_optimal, means with
         intervals over seeds.
     """
+    rows = _in_order(rows)
     solved = rows["backend"] == "model"
     told = rows.assign(
         recipe=["model" if row.backend == "model" else recipe_of(row) for row in rows.itertuples()],
@@ -213,7 +215,7 @@ def table_needed(rows: pd.DataFrame, measure: str, within: float) -> pd.DataFram
         environment, cores, recipe, episodes, rounds, updates_m, table_mb, seeds; NaN where a recipe never was.
     """
     told = []
-    learned = rows[rows["backend"] != "model"]
+    learned = _in_order(rows[rows["backend"] != "model"])
     learned = learned.assign(recipe=[recipe_of(row) for row in learned.itertuples()])
     for (environment, cores, recipe), own in learned.groupby(["environment", "cores", "recipe"], sort=False):
         short = own["optimum"] - own[measure] if measure == "exact_return" else own[measure]
@@ -234,6 +236,19 @@ def table_needed(rows: pd.DataFrame, measure: str, within: float) -> pd.DataFram
             }
         )
     return pd.DataFrame(told)
+
+
+def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows environment by environment, the paper's way first and what is farthest from it last."""
+    places = {name: place for place, name in enumerate(NAMES)}
+    ranked = rows.assign(
+        place=rows["environment"].map(places).fillna(len(places)),
+        weighs=rows["aggregation"] != "mean",
+        seldom=-rows["tau"],
+        falls=rows["alpha"].notna(),
+    )
+    by = ["place", "environment", "update", "seldom", "weighs", "falls", "cores", "episodes", "seed"]
+    return rows.loc[ranked.sort_values(by).index]
 
 
 def _table_bytes(rows):
