@@ -24,6 +24,7 @@ from swiftrl_core import (
     notebooks,
     progress,
     results,
+    sampled_bench,
     spec,
     sweep,
     sweep_bench,
@@ -50,6 +51,7 @@ BENCHES = {
     "simulator": simulator_bench,
     "engine": bench,
     "agents": multi_agent_bench,
+    "paper-scale": sampled_bench,
     "sweeps": sweep_bench,
 }
 PIM_PARTS = ("CPU-PIM", "PIM kernel", "inter-PIM-core", "PIM-CPU")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from swiftrl_core import backends, sampled
+from swiftrl_core import backends, sampled, sampled_bench
 from swiftrl_core.chunks import split
 from swiftrl_core.datasets import collect
 from swiftrl_core.errors import SwiftRLError
@@ -82,3 +82,13 @@ def test_a_number_of_dpus_that_cannot_be_is_refused(wrong):
 def test_other_backends_have_no_simulated_dpus():
     with pytest.raises(SwiftRLError, match="does not apply to backend cpu"):
         train(collect("frozenlake", 50, seed=1), Learner(), Schedule(5, 1, 1), "cpu", simulated_dpus=2)
+
+
+def test_the_benchmark_measures_seconds_and_simulates_the_kernel():
+    rows = sampled_bench.rows((("frozenlake", 2_000),), Schedule(20, 4, 2), simulated_dpus=2)
+    assert [row["number_format"] for row in rows] == ["INT32", "FP32"]
+    for row in rows:
+        assert row["updates"] == 8_000
+        assert row["ns_per_update"] == pytest.approx(row["seconds"] / 8_000 * 1e9, rel=0.05)
+        assert row["kernel_s"] > 0
+    assert f"{rows[1]['kernel_s']:.2f}" in sampled_bench.table(rows)
