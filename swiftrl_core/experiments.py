@@ -289,7 +289,7 @@ VR_COUNT = {"update": "vr", "aggregation": "count", "sampling": "REV", "tau": 2}
 SAFE = MappingProxyType(VR_COUNT | {"alpha_schedule": "rescaled_linear"})
 """What the README recommends: there is no alpha to choose, and it has converged for any number of cores so far."""
 FAST = MappingProxyType(VR_COUNT | {"alpha": 1.0})
-"""Cheaper on a DPU, which need not divide, and as quick or quicker on many cores. Does not converge on one or two."""
+"""Cheaper on a DPU, which need not divide, and as quick or quicker on many cores. Does not converge on a single one."""
 RECIPES = (
     {"tau": 50, "aggregation": ("mean", "count")},
     {"tau": 1, "aggregation": ("mean", "count")},
