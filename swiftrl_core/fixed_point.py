@@ -55,6 +55,8 @@ class Coefficients:
     def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:
         """Return the largest possible distance to exact arithmetic, in values (not units); see `fixed_point.h`.
 
+        Of update td with a constant alpha. Of update vr it is known where it rests: 1 / (1 - gamma) units at most.
+
         Parameters
         ----------
         alpha, gamma : float
