@@ -532,7 +532,8 @@ class DpuSet:
         Raises
         ------
         DpuError
-            "logging context missing" if the program does not print at all.
+            "logging context missing" if the program does not print at all; "logging buffer too small", after the
+            text that is left, if a DPU printed more than its buffer of 1 MiB holds.
         """
         self._allocation.drain_alive()
         self._write_logs(self._streams(stream, sys.stdout))
@@ -561,6 +562,10 @@ class DpuSet:
                 raise DpuError("logging context missing: the program does not print")
             stream.write(f"=== DPU#{self._allocation.ids[index]:#x} ===\n")
             stream.write(machine.log_text())
+            if machine.log_lost:
+                raise DpuError(
+                    "logging buffer too small: the kernel printed more than 1 MiB; older text is lost"
+                )
 
 
 def _hardware(profile: str, hardware: str | HardwareProfile | None) -> HardwareProfile:

@@ -22,7 +22,7 @@ static bool log_append(struct machine *machine, const char *text, size_t size) {
   if (machine->log_size > LOG_BYTES) {
     size_t surplus = machine->log_size - LOG_BYTES;
     memmove(machine->log, machine->log + surplus, LOG_BYTES);
-    machine->log_size = LOG_BYTES;
+    machine->log_size = LOG_BYTES, machine->log_lost = true;
   }
   return true;
 }

@@ -357,6 +357,8 @@ EXPORT const char *dpu_log(const struct machine *machine, size_t *size) {
   return *size = machine->log_size, machine->log;
 }
 
+EXPORT bool dpu_log_lost(const struct machine *machine) { return machine->log_lost; }
+
 /* Bytes of host memory that the machine occupies. */
 EXPORT size_t dpu_host_bytes(const struct machine *machine) {
   size_t pages = 0;
@@ -370,7 +372,7 @@ EXPORT void dpu_boot(struct machine *machine) {
   const struct program *program = machine->program;
   memset(machine->tasklets, 0, sizeof machine->tasklets);
   memset(machine->lock_owner, -1, sizeof machine->lock_owner);
-  machine->log_size = 0;
+  machine->log_size = 0, machine->log_lost = false;
   SANITIZER_BOOT(machine);
   for (uint32_t i = 0; i < program->nr_tasklets; i++) {
     machine->tasklets[i].pc = (program->entry - IRAM_BASE) / 4;

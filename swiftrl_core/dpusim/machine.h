@@ -121,6 +121,7 @@ struct machine {
   struct sanitizer *sanitizer;              /* of the debug run */
   char *log;
   size_t log_size, log_room;
+  bool log_lost; /* older text has given way */
   struct tasklet tasklets[MAX_TASKLETS];
 };
 

@@ -169,6 +169,7 @@ def library(sanitize: bool = False) -> ctypes.CDLL:
     lib.dpu_boot.argtypes, lib.dpu_boot.restype = [pointer], None
     lib.dpu_fault.argtypes, lib.dpu_fault.restype = [pointer], ctypes.POINTER(_CFault)
     lib.dpu_log.argtypes, lib.dpu_log.restype = [pointer, ctypes.POINTER(size)], pointer
+    lib.dpu_log_lost.argtypes, lib.dpu_log_lost.restype = [pointer], ctypes.c_bool
     lib.dpu_host_bytes.argtypes, lib.dpu_host_bytes.restype = [pointer], size
     for copy in (lib.mram_copy_in, lib.mram_copy_out):
         copy.argtypes, copy.restype = [pointer, offset, pointer, size], ctypes.c_bool
@@ -361,6 +362,11 @@ class Machine:
         size = ctypes.c_size_t()
         text = self._library.dpu_log(self._handle, ctypes.byref(size))
         return ctypes.string_at(text, size.value).decode(errors="replace") if size.value else ""
+
+    @property
+    def log_lost(self) -> bool:
+        """Whether the kernel has printed more than the print buffer holds, so that older text is gone."""
+        return self._library.dpu_log_lost(self._handle)
 
     @property
     def host_bytes(self) -> int:

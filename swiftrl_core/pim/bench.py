@@ -69,8 +69,8 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 5, idle_dpus: int =
     -------
     list of dict
         name, env, number_format, mode, dpus, tasklets, threads, ns_per_update, cpu_ns_per_update, updates_per_s,
-        instructions_per_s; of the last row instead of the speeds bytes_per_dpu, beyond the chunk and the table, and resident_bytes, by which
-        this process grew.
+        instructions_per_s; of the last row instead of the speeds bytes_per_dpu, beyond the chunk and the table, and
+        resident_bytes, by which this process grew.
     """
     return [*(_row(case, repetitions) for case in cases), _memory_row(idle_dpus)]
 
