@@ -177,8 +177,8 @@ def _scales(axes: Axes, own: pd.DataFrame, cost: str, measure: str) -> None:
     else:
         plain_log_ticks(axes.xaxis)
     if "error" in measure:
+        axes.set_ylim(bottom=max(LEAST_ERROR, own[measure].min()) / 1.5)  # first: a logarithm has no limits of 0
         axes.set_yscale("log")
-        axes.set_ylim(bottom=max(LEAST_ERROR, own[measure].min()) / 1.5)
         plain_log_ticks(axes.yaxis)
     elif own[measure].min() < -20:
         axes.set_yscale("symlog", linthresh=10)
