@@ -412,7 +412,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   OP(NOTIFY) {
     NOTICEABLE();
     uint32_t self = (uint32_t)(t - machine->tasklets);
-    NOTE(NOTIFY_ANY, self);
+    NOTE(NOTIFY_ANY, self | (op->cost - 1u) << HANDSHAKE_TAIL);
     TELL(machine, t, CHANNEL_HANDSHAKE + self);
     if (wake_one(run, WAIT_FOR, self)) {
       LISTEN(machine, t, CHANNEL_HANDSHAKE + self);
@@ -429,7 +429,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
       NEXT;
     }
     RD = 0;
-    NOTE(AWAIT, other);
+    NOTE(AWAIT, (other & HANDSHAKE_TASKLET) | (op->cost - 1u) << HANDSHAKE_TAIL);
     TELL(machine, t, CHANNEL_HANDSHAKE + other);
     if (wake_one(run, WAIT_NOTIFY, other)) {
       LISTEN(machine, t, CHANNEL_HANDSHAKE + other);

@@ -58,6 +58,9 @@ enum replay_step {
   STEP_AWAIT
 };
 
+/* What a handshake's event says: the tasklet that notifies, and the instructions behind the first. */
+enum { HANDSHAKE_TASKLET = 255, HANDSHAKE_TAIL = 8 };
+
 enum { BARRIER_LOCK = LOCK_BITS }; /* the lock of the barrier at address a has number BARRIER_LOCK + a */
 
 struct player {
@@ -68,6 +71,7 @@ struct player {
   double wakes;  /* in cycles */
   uint32_t waits_on;
   int32_t playing, step;
+  int32_t tail;  /* of a handshake: instructions that it still issues while it waits */
   int32_t place; /* at the barrier: arrived as number .. */
   int32_t woken; /* and has woken so many */
 };
@@ -272,7 +276,10 @@ static bool wake_player(struct replay *r, int32_t step, uint32_t waits_on) {
   for (int32_t i = 0; i < r->count; i++) {
     struct player *p = &r->players[i];
     if (p->playing != SLEEPING || p->step != step || p->waits_on != waits_on) continue;
-    play_on(r, p, place_in_slot(r, p) + 1);
+    double from = place_in_slot(r, p) + 1;
+    p->at += p->tail < from - p->due ? p->tail : (int64_t)(from - p->due);
+    p->tail = 0;
+    play_on(r, p, from);
     return true;
   }
   return false;
@@ -293,12 +300,15 @@ static void give_semaphore(struct replay *r, struct player *p, uint32_t address)
   play_on(r, p, p->due);
 }
 
-/* One side of a handshake: go on if the other has come, else sleep. */
-static void shake(struct replay *r, struct player *p, int32_t own_step, int32_t other_step, uint32_t notifier) {
-  if (wake_player(r, other_step, notifier))
+/* One side of a handshake: go on if the other has come, else sleep, once the call's other instructions are issued. */
+static void shake(struct replay *r, struct player *p, int32_t own_step, int32_t other_step, uint32_t what) {
+  uint32_t notifier = what & HANDSHAKE_TASKLET;
+  if (wake_player(r, other_step, notifier)) {
     play_on(r, p, p->due);
-  else
-    sleep_in(p, own_step, notifier);
+    return;
+  }
+  sleep_in(p, own_step, notifier);
+  p->tail = (int32_t)(what >> HANDSHAKE_TAIL);
 }
 
 /* ---- events ---- */
