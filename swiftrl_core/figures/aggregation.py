@@ -30,7 +30,7 @@ LABELS = {
     "mean_error_optimal": "mean |Q - Q*|",
     "updates_m": "updates (M)",
     "rounds": "rounds",
-    "table_mb": "tables sent, down and up (MB)",
+    "table_mb": "tables, both ways (MB)",
 }
 LEAST_ERROR = 1e-4
 """Where axes of errors end: a unit of INT32, and far below what a policy could tell apart."""
@@ -177,7 +177,9 @@ def _scales(axes: Axes, own: pd.DataFrame, cost: str, measure: str) -> None:
     else:
         plain_log_ticks(axes.xaxis)
     if "error" in measure:
-        axes.set_ylim(bottom=max(LEAST_ERROR, own[measure].min()) / 1.5)  # first: a logarithm has no limits of 0
+        axes.set_ylim(
+            max(LEAST_ERROR, own[measure].min()) / 1.5, own[measure].max() * 1.5
+        )  # first: a logarithm has no limits of 0
         axes.set_yscale("log")
         plain_log_ticks(axes.yaxis)
     elif own[measure].min() < -20:
