@@ -100,6 +100,9 @@ Promise.all(images.map(async image => {
 
 KERNEL_IS_IDLE = "document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=idle]') !== null"
 DIALOG = "document.querySelector('.jp-Dialog .jp-mod-accept')"
+STARTED = (
+    "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].some(e => /[*\\d]/.test(e.innerText))"
+)
 ERROR = "[data-mime-type='application/vnd.jupyter.error']"
 
 
@@ -107,14 +110,17 @@ def test_the_quick_start_runs_and_a_control_changes_the_figures(lab, browser):
     browser.set_script_timeout(30)
     browser.get(lab)
     _until(browser, "document.querySelectorAll('.jp-Notebook .jp-CodeCell').length > 0", 90)
-    _until(
-        browser, "document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=idle]') !== null", 90
-    )
-    _run_all(browser)
+    for _ in range(5):  # JupyterLab says that it is idle before it has a kernel, and then asks for one
+        _until(browser, f"{KERNEL_IS_IDLE} || {DIALOG} !== null", 90)
+        _accept_kernel(browser)
+        _run_all(browser)
+        if _soon(browser, f"{STARTED} && {DIALOG} === null", 10):
+            break
     _until(browser, "document.querySelectorAll('.swiftrl-explorer img').length == 2", RUN_SECONDS)
     _until(browser, f"{_executed()} == {_code_cells()}", RUN_SECONDS)
-    errors = browser.execute_script(f"return [...document.querySelectorAll({ERROR!r})].map(e => e.innerText)")
+    errors = browser.execute_script(f'return [...document.querySelectorAll("{ERROR}")].map(e => e.innerText)')
     assert not errors, errors
+
     before = browser.execute_async_script(PICTURES)
     assert len(before) == 2
     assert all(int(picture.split(":")[0]) > 100 for picture in before), "a figure is empty"
@@ -172,11 +178,18 @@ def _executed() -> str:
     return f"{prompts}.filter(e => /^\\[\\d+\\]:/.test(e.innerText.trim())).length"
 
 
-def _until(browser, condition: str, seconds: float) -> None:
+def _soon(browser, condition: str, seconds: float) -> bool:
+    """Return whether a condition comes true in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if browser.execute_script(f"return {condition}"):
-            return
+            return True
         time.sleep(0.3)
-    said = browser.execute_script("return document.body.innerText")
-    raise AssertionError(f"after {seconds:.0f} s still not: {condition}\n{said[-3000:]}")
+    return False
+
+
+def _until(browser, condition: str, seconds: float) -> None:
+    """Wait for a condition, and show the page where it does not come true."""
+    if not _soon(browser, condition, seconds):
+        said = browser.execute_script("return document.body.innerText")
+        raise AssertionError(f"after {seconds:.0f} s still not: {condition}\n{said[-3000:]}")
