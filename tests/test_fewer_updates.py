@@ -100,6 +100,18 @@ def test_figures_name_every_recipe_and_the_model(rows):
         assert "model, exactly solved" in texts
 
 
+def test_data_without_any_error_can_be_drawn(rows):
+    """Where no chunk holds a reward, every table is exactly right about the data: all zeros."""
+    errors = [name for name in rows.columns if "error" in name]
+    spotless = rows.assign(**dict.fromkeys(errors, 0.0))
+    for draw in (figures.fig_fewer_updates, figures.fig_what_it_costs, figures.fig_recipes_by_cores):
+        figure = draw(spotless)
+        figure.draw_without_rendering()
+        assert all(
+            0 < axes.get_ylim()[0] < axes.get_ylim()[1] for axes in figure.axes if axes.get_yscale() == "log"
+        )
+
+
 def test_what_a_recipe_needed_is_the_first_point_from_which_all_are_good():
     errors = {10: (0.5, 0.01), 20: (0.01, 0.01), 30: (0.3, 0.01), 40: (0.01, 0.02), 50: (0.0, 0.0)}
     rows = pd.DataFrame(

@@ -177,9 +177,10 @@ def _scales(axes: Axes, own: pd.DataFrame, cost: str, measure: str) -> None:
     else:
         plain_log_ticks(axes.xaxis)
     if "error" in measure:
-        axes.set_ylim(
-            max(LEAST_ERROR, own[measure].min()) / 1.5, own[measure].max() * 1.5
-        )  # first: a logarithm has no limits of 0
+        drawn = own[measure].clip(
+            lower=LEAST_ERROR
+        )  # no logarithm of 0: data without a reward have no error at all
+        axes.set_ylim(drawn.min() / 1.5, drawn.max() * 1.5)
         axes.set_yscale("log")
         plain_log_ticks(axes.yaxis)
     elif own[measure].min() < -20:
