@@ -36,7 +36,7 @@ class Case:
     episodes: int
 
 
-CASES = (Case("frozenlake", 1_000_000, 50), Case("taxi", 5_000_000, 20))
+CASES = (Case("frozenlake", 1_000_000, 200), Case("taxi", 5_000_000, 40))
 VARIANTS = (
     ("q_learning", "SEQ", "FP32"),
     ("q_learning", "SEQ", "INT32"),
