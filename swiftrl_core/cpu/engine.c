@@ -26,6 +26,7 @@
 #include "td_rule.h"
 
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
+#define PAGE_BYTES 4096
 #define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
 
 /* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
@@ -300,7 +301,9 @@ static void finish(const struct group *group, int64_t number, value_t *local, st
 int train_groups(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
                  const int64_t *step_starts, struct learner_args *args, int64_t *passes, int64_t cores, int64_t first,
                  int64_t last) {
-  value_t *tables = aligned_alloc(64, ((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE * sizeof(value_t));
+  /* Whole pages, so that where the tables fall in the cache, and with it the speed, is the same in every process. */
+  size_t bytes = ((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE * sizeof(value_t);
+  value_t *tables = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
   if (!tables) return -1;
   value_t *shared_targets = tables + (1 + EARLY_EXIT) * TEAM * LANES * TABLE, *values = shared_targets + TABLE;
   if (SHARED) {
