@@ -579,6 +579,7 @@ def _training_columns(cell: Cell, result: TrainingResult, rows: int) -> dict[str
     down, up = result.round_bytes_down, result.round_bytes_up
     total = RECORD_BYTES * rows + result.rounds * (down + up)
     distributed = cell.backend in DISTRIBUTED
+    simulated = result.breakdown.evidence == backends.Evidence.SIMULATED
     return {
         "q_sha256": hashlib.sha256(np.ascontiguousarray(result.q_raw)).hexdigest(),
         "nominal_updates": rows * cell.episodes,
@@ -589,6 +590,7 @@ def _training_columns(cell: Cell, result: TrainingResult, rows: int) -> dict[str
         "bytes_communicated": total if distributed else None,
         **{name: times[name] for name in (*results.PARTS, "host_averaging")},
         "evidence": str(result.breakdown.evidence),
+        "simulated_dpus": machine.get("simulated_dpus", cell.cores) if simulated else None,
         "hardware_profile": machine.get("hardware"),
         "model_version": _text_or_none(machine.get("model_version")),
         "machine": machine["name"],

@@ -35,7 +35,7 @@ SCHEMA_VERSION = 1
 TABLES = ("q_table.npy", "q_table_raw.npy")
 MANIFEST = "manifest.json"
 
-ROW_SCHEMA_VERSION = 2
+ROW_SCHEMA_VERSION = 3
 """Raised when a column changes its name, type or meaning: rows of two versions never stand in one table."""
 
 
@@ -102,6 +102,7 @@ COLUMNS = pa.schema(
         _column("pim_to_cpu", pa.float64()),
         _column("host_averaging", pa.float64()),  # part of the two before; always measured
         _column("evidence", pa.string()),
+        _column("simulated_dpus", pa.int64(), nullable=True),  # of the `cores`; null where none was simulated
         _column("hardware_profile", pa.string(), nullable=True),
         _column("model_version", pa.string(), nullable=True),
         _column("machine", pa.string()),

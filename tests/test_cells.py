@@ -232,8 +232,10 @@ def test_a_sample_of_the_dpus_gives_the_row_of_all_of_them():
     some = run_cell(replace(cell, backend_options={"simulated_dpus": 2}))
     everything = run_cell(cell)
     assert some["q_sha256"] == everything["q_sha256"]
-    assert json.loads(some["machine_details"])["simulated_dpus"] == 2
+    assert (some["simulated_dpus"], everything["simulated_dpus"]) == (2, 4)
+    assert some["cores"] == 4
     assert some["evidence"] == "simulated"
+    assert run_cell(replace(cell, backend="cpu"))["simulated_dpus"] is None
 
 
 def test_a_sample_is_no_larger_than_the_set():
