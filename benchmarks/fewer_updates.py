@@ -14,7 +14,7 @@ import sys
 import pandas as pd
 
 from swiftrl_core import experiments
-from swiftrl_core.cells import Cell, run_cell
+from swiftrl_core.cells import Cell
 
 PAPER = {"aggregation": "mean", "tau": 50}
 RECIPES = {"paper": PAPER, "safe": experiments.SAFE, "fast": experiments.FAST}
@@ -40,7 +40,7 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
                 backend="model",
                 monte_carlo_episodes=0,
             )
-            found.append({"recipe": "model"} | run_cell(exact))
+            found.append({"recipe": "model"} | exact.run())
             for name, recipe in RECIPES.items():
                 episodes = 50 * ROUNDS_OF_THE_PAPER[environment] if name == "paper" else EPISODES[environment]
                 for number_format in FORMATS if name != "paper" else FORMATS[:1]:
@@ -55,7 +55,7 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
                         monte_carlo_episodes=0,
                         **recipe,
                     )
-                    found.append({"recipe": name} | run_cell(cell))
+                    found.append({"recipe": name} | cell.run())
     return pd.DataFrame(found)
 
 

@@ -4,26 +4,22 @@ Everything that decides a result stands in the cell, and nothing else. Two cells
 same run, wherever and whenever they are made; that is what lets a sweep skip what is done.
 """
 
-import contextlib
-import fcntl
 import functools
 import hashlib
-import importlib.util
 import inspect
 import json
 import math
 import numbers
 import os
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from swiftrl_core import backends, datasets, environments, evaluation, results
 from swiftrl_core.checks import whole_number
@@ -44,6 +40,7 @@ from swiftrl_core.learner import (
     Update,
 )
 from swiftrl_core.pim.binding import hardware_reason
+from swiftrl_core.runs import alone_on, taken_alone
 from swiftrl_core.training import Schedule, TrainingResult, train
 
 RECORD_BYTES = 8  # of a transition on its way to a core: layout.h
@@ -93,6 +90,8 @@ class Cell:
     SwiftRLError
         If a value is of the wrong type or out of range, or values do not fit together.
     """
+
+    columns: ClassVar[pa.Schema] = results.COLUMNS
 
     environment: str = "frozenlake"
     environment_options: Mapping[str, Any] = field(default_factory=dict)
@@ -167,16 +166,75 @@ class Cell:
         return f"{self.environment} {self.transitions or 'all'} rows, {learner}, {size}, {self.backend}"
 
     @property
+    def group(self) -> tuple[str, str]:
+        """Environment and backend."""
+        return self.environment, self.backend
+
+    @property
     def data_key(self) -> tuple:
         """What the data set depends on: cells with the same key learn from the same data."""
         options = _json(self.environment_options)
         return self.environment, options, self.data, self.data_sha256, self.transitions, self.data_seed
 
     @property
+    def rows_to_collect(self) -> int:
+        """Transitions of the data set, where it is not a file."""
+        return 0 if self.data else self.transitions
+
+    @property
+    def updates(self) -> int:
+        """Updates to make; a guess where all of a file is read."""
+        return (self.transitions or 100_000) * self.episodes
+
+    @property
     def device(self) -> str | None:
         """What the backend runs on, if not on the host's own processor: `gpu`, `pim`, or None."""
         family = self.backend.split("-")[0]
         return family if family in ("gpu", "pim") else None
+
+    def missing(self) -> str | None:
+        """Return why the cell cannot run on this host, as a sentence, or None."""
+        if self.hardware:
+            reason = hardware_reason()
+            return reason and f"the cell asks for UPMEM hardware, and none can be used here: {reason}"
+        reason = backends.module(self.backend).available()
+        return reason and f"backend {self.backend} is not available here: {reason}"
+
+    def run(self, workers: int = 1) -> dict[str, Any]:
+        """Train and evaluate; return the row, with every column of `results.COLUMNS`.
+
+        Parameters
+        ----------
+        workers : int
+            Runs under way on this host at once; recorded, for they slow each other's measured times down.
+
+        Raises
+        ------
+        SwiftRLError
+            If the cell cannot run here, or its table is not a number.
+        """
+        environment = _environment(self.environment, _json(self.environment_options))
+        dataset = _dataset(self)
+        with alone_on(taken_alone(self)):
+            if reason := self.missing():
+                raise SwiftRLError(reason)
+            start = time.perf_counter()
+            result = train(dataset, self.learner(), self.schedule(), self.backend, **_options_here(self))
+            wall_seconds = time.perf_counter() - start
+        return (
+            self.config
+            | {
+                "config_hash": self.config_hash,
+                "env_id": environment.env_id,
+                "transitions": len(dataset),
+                "wall_seconds": wall_seconds,
+                "workers": workers,
+            }
+            | _data_columns(environment, dataset, self.cores)
+            | _quality_columns(environment, result.q_table, self)
+            | _training_columns(self, result, len(dataset))
+            | results.provenance()
+        )
 
     def learner(self) -> Learner:
         """Return the learner, with the environment's range of rewards."""
@@ -218,64 +276,6 @@ class Cell:
             object.__setattr__(self, name, value)
 
 
-def run_cell(cell: Cell, *, workers: int = 1) -> dict[str, Any]:
-    """Train and evaluate a cell; return its row, with every column of `results.COLUMNS`.
-
-    Parameters
-    ----------
-    cell : Cell
-    workers : int
-        Cells under way on this host at once; recorded, for they slow each other's measured times down.
-
-    Raises
-    ------
-    SwiftRLError
-        If the cell cannot run here, or its table is not a number.
-    """
-    environment = _environment(cell.environment, _json(cell.environment_options))
-    dataset = _dataset(cell)
-    with _alone_on(taken_alone(cell)):
-        if reason := missing_here(cell):
-            raise SwiftRLError(reason)
-        start = time.perf_counter()
-        result = train(dataset, cell.learner(), cell.schedule(), cell.backend, **_options_here(cell))
-        wall_seconds = time.perf_counter() - start
-    return (
-        cell.config
-        | {
-            "config_hash": cell.config_hash,
-            "env_id": environment.env_id,
-            "transitions": len(dataset),
-            "wall_seconds": wall_seconds,
-            "workers": workers,
-        }
-        | _data_columns(environment, dataset, cell.cores)
-        | _quality_columns(environment, result.q_table, cell)
-        | _training_columns(cell, result, len(dataset))
-        | results.provenance()
-    )
-
-
-def taken_alone(cell: Cell) -> str | None:
-    """Return the device of this host that the cell must not share while it runs: `gpu`, `pim`, or None.
-
-    The simulator can be shared. Where the vendor's SDK is installed, `pim` counts as hardware: a set of DPUs that
-    another job holds must be waited for, not replaced by the simulator.
-    """
-    if cell.device == "pim" and importlib.util.find_spec("dpu") is None:
-        return None
-    return cell.device
-
-
-def missing_here(cell: Cell) -> str | None:
-    """Return why the cell cannot run on this host, as a sentence, or None."""
-    if cell.hardware:
-        reason = hardware_reason()
-        return reason and f"the cell asks for UPMEM hardware, and none can be used here: {reason}"
-    reason = backends.module(cell.backend).available()
-    return reason and f"backend {cell.backend} is not available here: {reason}"
-
-
 def check_value(name: str, value: Any) -> Any:
     """Return a cell's setting in its plain form: NumPy scalars and whole floats as Python's own types.
 
@@ -302,20 +302,6 @@ def _options_here(cell: Cell) -> dict[str, Any]:
     if cell.backend == "pim" and hardware_reason() is None:
         options.pop(SAMPLE, None)
     return options
-
-
-@contextlib.contextmanager
-def _alone_on(device: str | None) -> Iterator[None]:
-    """Hold a device of this host for one job at a time, whoever started it; the lock ends with the process."""
-    if device is None:
-        yield
-        return
-    handle = os.open(Path(tempfile.gettempdir()) / f"swiftrl-{device}.lock", os.O_CREAT | os.O_RDWR, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 # --- settings ---------------------------------------------------------------------------------------------

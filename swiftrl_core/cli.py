@@ -17,6 +17,7 @@ from swiftrl_core import (
     datasets,
     engines,
     environments,
+    estimates,
     evaluation,
     experiments,
     minari_io,
@@ -310,7 +311,7 @@ def _sweep(options: argparse.Namespace, cells: list, store: Store, *, where_avai
         print(f"left out: {reason}")
     print(f"{store.directory}: {plan}")
     if plan.pending and (options.dry_run or options.estimate):
-        seconds, untimed = sweep.estimate(plan, engine.workers or 1)
+        seconds, untimed = estimates.estimate(plan.pending, engine.workers or 1)
         without = f", without the cells of {' and '.join(untimed)}, which are not here" if untimed else ""
         print(f"about {progress.duration(seconds)} with {engine.workers or 1} workers{without}")
     if options.dry_run:

@@ -1,4 +1,4 @@
-"""The experiments as data: a question, grids of cells in three sizes, a notebook, figures.
+"""The experiments as data: a question, grids of runs in three sizes, a notebook, figures.
 
 Profiles: `smoke` takes seconds and shows that everything works, `quick` takes minutes on a laptop, `paper` has the
 paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and draws it.
@@ -7,19 +7,21 @@ paper's sizes. The package runs the grid (`swiftrl experiment run`); the noteboo
 import itertools
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
-from swiftrl_core.cells import Cell, check_value
+from swiftrl_core.cells import Cell
 from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.runs import Run
 
 PROFILES = ("smoke", "quick", "paper")
 Grid = Mapping[str, Any]
-"""Settings of a `Cell`; a tuple or list is an axis with that many values, anything else is the same for all cells."""
+"""Settings of a run; a tuple or list is an axis with that many values, anything else is the same for all runs."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,16 @@ class Experiment:
         Also the notebook's name, without its suffix.
     question : str
     grids : mapping
-        Profile to the grids whose cells, in order and each once, are the experiment.
+        Profile to the grids whose runs, in order and each once, are the experiment.
     figures : tuple of str
         Names; `figures.fig_NAME` draws each from the table of the experiment's rows, `figures.table_NAME` returns the
         numbers it shows.
     where_available : bool
-        Leave out cells whose backend is not on this machine, such as a GPU, where otherwise the experiment stops.
+        Leave out runs whose backend is not on this machine, such as a GPU, where otherwise the experiment stops.
+    of : type
+        What the grids are grids of: cells, or a kind of measurement.
+    part_of : str, optional
+        The experiment that this one belongs to: it shares its notebook, and its folder.
     """
 
     id: str
@@ -45,6 +51,8 @@ class Experiment:
     grids: Mapping[str, tuple[Grid, ...]]
     figures: tuple[str, ...]
     where_available: bool = False
+    of: type[Run] = Cell
+    part_of: str | None = None
 
     def __post_init__(self) -> None:
         if set(self.grids) != set(PROFILES):
@@ -55,7 +63,12 @@ class Experiment:
     @property
     def notebook(self) -> str:
         """File name of the notebook."""
-        return f"{self.id}.ipynb"
+        return f"{self.part_of or self.id}.ipynb"
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the experiment's rows."""
+        return self.of.columns
 
 
 def find(experiment: "str | Experiment") -> Experiment:
@@ -75,44 +88,44 @@ def find(experiment: "str | Experiment") -> Experiment:
     return exact or fitting[0]
 
 
-def expand(experiment: str | Experiment, profile: str) -> list[Cell]:
-    """Return an experiment's cells in a profile, in the order of its grids, each once.
+def expand(experiment: str | Experiment, profile: str) -> list[Run]:
+    """Return an experiment's runs in a profile, in the order of its grids, each once.
 
     Raises
     ------
     SwiftRLError
-        If there is no such experiment or profile, or a cell is not valid.
+        If there is no such experiment or profile, or a run is not valid.
     """
     experiment = find(experiment)
     if profile not in PROFILES:
         raise SwiftRLError(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}")
-    return unique(cell for grid in experiment.grids[profile] for cell in combine(grid))
+    return unique(cell for grid in experiment.grids[profile] for cell in combine(grid, experiment.of))
 
 
-def combine(grid: Grid) -> list[Cell]:
-    """Return the cells of all combinations of a grid's values; the last axis changes fastest.
+def combine(grid: Grid, of: type[Run] = Cell) -> list[Run]:
+    """Return the runs of all combinations of a grid's values; the last axis changes fastest.
 
-    Combinations that come to the same cell, such as several epsilon in Q-learning, give it once.
+    Combinations that come to the same run, such as several epsilon in Q-learning, give it once.
 
     Raises
     ------
     SwiftRLError
         If a setting is unknown, an axis has no values, or a combination is not valid.
     """
+    known = [entry.name for entry in fields(of)]
     axes = {}
     for name, value in grid.items():
-        values = value if isinstance(value, tuple | list) else (value,)
-        if not values:
+        if name not in known:
+            raise SwiftRLError(f"{name} is not a setting of a {of.__name__}: choose from {', '.join(known)}")
+        axes[name] = value if isinstance(value, tuple | list) else (value,)
+        if not axes[name]:
             raise SwiftRLError(f"{name} has no values, so the grid is empty: give at least one")
-        axes[name] = [check_value(name, entry) for entry in values]
-    return unique(
-        Cell(**dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())
-    )
+    return unique(of(**dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values()))
 
 
-def unique(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells in their order, each once."""
-    return list({cell.config_hash: cell for cell in cells}.values())
+def unique(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs in their order, each once."""
+    return list({run.config_hash: run for run in runs}.values())
 
 
 def draw(experiment: str | Experiment, table: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:

@@ -9,21 +9,16 @@ from typing import Protocol, TextIO
 
 import pandas as pd
 
-from swiftrl_core.cells import Cell
+from swiftrl_core.runs import Run
 
 REFRESH_SECONDS = 0.2
 CELL_WORK = 1_000_000
 """What a cell costs besides its updates, counted in updates: collecting, evaluating, keeping."""
 
 
-def updates(cell: Cell) -> int:
-    """Return the updates a cell makes; a guess where it reads all of a file."""
-    return (cell.transitions or 100_000) * cell.episodes
-
-
-def work(cell: Cell) -> int:
+def work(cell: Run) -> int:
     """Return what a cell costs, in updates; a guess that serves to weigh cells against each other."""
-    return updates(cell) + CELL_WORK
+    return cell.updates + CELL_WORK
 
 
 @dataclass
@@ -40,7 +35,7 @@ class Tally:
 
     total: int
     found: int
-    pending: Iterable[Cell]
+    pending: Iterable[Run]
     done: int = 0
     failed: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -50,7 +45,7 @@ class Tally:
         self._work_left = sum(map(work, self.pending))
         self._work_done = 0
 
-    def count(self, cell: Cell, *, failed: bool = False, found: bool = False) -> None:
+    def count(self, cell: Run, *, failed: bool = False, found: bool = False) -> None:
         """Count a cell that finished, failed, or turned out to be finished by somebody else."""
         self._work_left -= work(cell)
         if found:
@@ -81,7 +76,7 @@ class Tally:
 class Reporter(Protocol):
     """What is told how far a sweep is."""
 
-    def show(self, tally: Tally, cell: Cell | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
         """Take notice of the tally, after a cell, or before the first."""
 
     def close(self, tally: Tally) -> None:
@@ -94,7 +89,7 @@ class Line:
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._shown, self._width = stream, 0.0, 0
 
-    def show(self, tally: Tally, cell: Cell | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
         """See `Reporter`."""
         if time.monotonic() - self._shown >= REFRESH_SECONDS:
             self._write(str(tally), end="")
@@ -121,10 +116,10 @@ class NotebookTable:
         self._done: Counter[tuple[str, str]] = Counter()
         self._failed: Counter[tuple[str, str]] = Counter()
 
-    def show(self, tally: Tally, cell: Cell | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
         """See `Reporter`."""
         if cell is not None:
-            (self._failed if failed else self._done)[cell.environment, cell.backend] += 1
+            (self._failed if failed else self._done)[cell.group] += 1
         if time.monotonic() - self._shown >= REFRESH_SECONDS:
             self._draw(tally)
 
@@ -133,7 +128,7 @@ class NotebookTable:
         self._draw(tally)
 
     def _draw(self, tally: Tally) -> None:
-        planned = Counter((cell.environment, cell.backend) for cell in tally.pending)
+        planned = Counter(cell.group for cell in tally.pending)
         table = pd.DataFrame(
             [
                 {

@@ -1,7 +1,8 @@
 """What runs leave behind: tables, and a manifest that says how they came about.
 
-A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`. In both
-cases the manifest is written last and names the files' checksums: without one, nothing was finished.
+A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`, or those of
+another kind of run (`measurements.Measurement`). In all cases the manifest is written last and names the files'
+checksums: without one, nothing was finished.
 """
 
 import datetime
@@ -39,84 +40,85 @@ ROW_SCHEMA_VERSION = 3
 """Raised when a column changes its name, type or meaning: rows of two versions never stand in one table."""
 
 
-def _column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    """Return a column: its name, its type, and whether a row may have none."""
     return pa.field(name, kind, nullable=nullable)
 
 
 COLUMNS = pa.schema(
     [
-        _column("schema_version", pa.int32()),
-        _column("config_hash", pa.string()),  # of the settings, the columns down to `ties`
-        _column("environment", pa.string()),
-        _column("environment_options", pa.string()),  # JSON
-        _column("data_sha256", pa.string(), nullable=True),  # null where the data set was collected
-        _column("transitions", pa.int64()),
-        _column("data_seed", pa.int64(), nullable=True),  # null where the data set is a file
-        _column("algorithm", pa.string()),
-        _column("sampling", pa.string()),
-        _column("number_format", pa.string()),
-        _column("aggregation", pa.string()),
-        _column("update", pa.string()),
-        _column("alpha_schedule", pa.string()),
-        _column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
-        _column("gamma", pa.float64()),
-        _column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
-        _column("cores", pa.int64()),
-        _column("episodes", pa.int64()),
-        _column("tau", pa.int64()),
-        _column("seed", pa.int64()),
-        _column("backend", pa.string()),
-        _column("backend_options", pa.string()),  # JSON
-        _column("hardware", pa.bool_()),  # asked for hardware, and would have failed without it
-        _column("monte_carlo_episodes", pa.int64()),
-        _column("evaluation_seed", pa.int64()),
-        _column("ties", pa.string()),
+        column("schema_version", pa.int32()),
+        column("config_hash", pa.string()),  # of the settings, the columns down to `ties`
+        column("environment", pa.string()),
+        column("environment_options", pa.string()),  # JSON
+        column("data_sha256", pa.string(), nullable=True),  # null where the data set was collected
+        column("transitions", pa.int64()),
+        column("data_seed", pa.int64(), nullable=True),  # null where the data set is a file
+        column("algorithm", pa.string()),
+        column("sampling", pa.string()),
+        column("number_format", pa.string()),
+        column("aggregation", pa.string()),
+        column("update", pa.string()),
+        column("alpha_schedule", pa.string()),
+        column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
+        column("gamma", pa.float64()),
+        column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
+        column("cores", pa.int64()),
+        column("episodes", pa.int64()),
+        column("tau", pa.int64()),
+        column("seed", pa.int64()),
+        column("backend", pa.string()),
+        column("backend_options", pa.string()),  # JSON
+        column("hardware", pa.bool_()),  # asked for hardware, and would have failed without it
+        column("monte_carlo_episodes", pa.int64()),
+        column("evaluation_seed", pa.int64()),
+        column("ties", pa.string()),
         # the data: shares of the (state, action) pairs an episode can meet
-        _column("env_id", pa.string()),
-        _column("coverage", pa.float64()),  # pairs seen anywhere in the data
-        _column("chunk_coverage", pa.float64()),  # pairs seen in a chunk, mean over the chunks
-        _column("chunks_without_positive_reward", pa.int64()),
+        column("env_id", pa.string()),
+        column("coverage", pa.float64()),  # pairs seen anywhere in the data
+        column("chunk_coverage", pa.float64()),  # pairs seen in a chunk, mean over the chunks
+        column("chunks_without_positive_reward", pa.int64()),
         # the result; exact columns are null where P is not what the environment does
-        _column("q_sha256", pa.string()),  # of the raw table's bytes
-        _column("exact_return", pa.float64(), nullable=True),
-        _column("optimum", pa.float64(), nullable=True),  # exact return of the greedy policy of Q*
-        _column("monte_carlo_mean", pa.float64(), nullable=True),
-        _column("monte_carlo_standard_error", pa.float64(), nullable=True),
-        _column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
-        _column("mean_error_optimal", pa.float64(), nullable=True),
-        _column(
+        column("q_sha256", pa.string()),  # of the raw table's bytes
+        column("exact_return", pa.float64(), nullable=True),
+        column("optimum", pa.float64(), nullable=True),  # exact return of the greedy policy of Q*
+        column("monte_carlo_mean", pa.float64(), nullable=True),
+        column("monte_carlo_standard_error", pa.float64(), nullable=True),
+        column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
+        column("mean_error_optimal", pa.float64(), nullable=True),
+        column(
             "max_error_empirical", pa.float64(), nullable=True
         ),  # against Q-learning's fixed point on the data
-        _column("mean_error_empirical", pa.float64(), nullable=True),
-        _column("nominal_updates", pa.int64()),
-        _column("executed_updates", pa.int64()),
-        _column("rounds", pa.int64()),
+        column("mean_error_empirical", pa.float64(), nullable=True),
+        column("nominal_updates", pa.int64()),
+        column("executed_updates", pa.int64()),
+        column("rounds", pa.int64()),
         # bytes to and from all cores together; null where nothing is distributed
-        _column("round_bytes_down", pa.int64(), nullable=True),  # tables, in each round
-        _column("round_bytes_up", pa.int64(), nullable=True),
-        _column("bytes_communicated", pa.int64(), nullable=True),  # of the whole run, the chunks included
+        column("round_bytes_down", pa.int64(), nullable=True),  # tables, in each round
+        column("round_bytes_up", pa.int64(), nullable=True),
+        column("bytes_communicated", pa.int64(), nullable=True),  # of the whole run, the chunks included
         # the time, in seconds, and what it is
-        _column("cpu_to_pim", pa.float64()),
-        _column("pim_kernel", pa.float64()),
-        _column("inter_pim_core", pa.float64()),
-        _column("pim_to_cpu", pa.float64()),
-        _column("host_averaging", pa.float64()),  # part of the two before; always measured
-        _column("evidence", pa.string()),
-        _column("simulated_dpus", pa.int64(), nullable=True),  # of the `cores`; null where none was simulated
-        _column("hardware_profile", pa.string(), nullable=True),
-        _column("model_version", pa.string(), nullable=True),
-        _column("machine", pa.string()),
-        _column("machine_details", pa.string()),  # JSON
-        _column("wall_seconds", pa.float64()),  # of training, measured on the host
-        _column("workers", pa.int64()),  # runs that were under way on the host at once, this one included
+        column("cpu_to_pim", pa.float64()),
+        column("pim_kernel", pa.float64()),
+        column("inter_pim_core", pa.float64()),
+        column("pim_to_cpu", pa.float64()),
+        column("host_averaging", pa.float64()),  # part of the two before; always measured
+        column("evidence", pa.string()),
+        column("simulated_dpus", pa.int64(), nullable=True),  # of the `cores`; null where none was simulated
+        column("hardware_profile", pa.string(), nullable=True),
+        column("model_version", pa.string(), nullable=True),
+        column("machine", pa.string()),
+        column("machine_details", pa.string()),  # JSON
+        column("wall_seconds", pa.float64()),  # of training, measured on the host
+        column("workers", pa.int64()),  # runs that were under way on the host at once, this one included
         # where it comes from
-        _column("created", pa.string()),
-        _column("host", pa.string()),
-        _column("git_commit", pa.string(), nullable=True),
-        _column("versions", pa.string()),  # JSON
+        column("created", pa.string()),
+        column("host", pa.string()),
+        column("git_commit", pa.string(), nullable=True),
+        column("versions", pa.string()),  # JSON
     ]
 )
-"""The columns of a table of runs, in order, with their types."""
+"""The columns of a table of cells, in order, with their types."""
 
 VARIES = frozenset(
     (
@@ -234,8 +236,8 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def to_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return rows as a table, checked against `COLUMNS`.
+def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) -> pa.Table:
+    """Return rows as a table, checked against its columns.
 
     Raises
     ------
@@ -245,24 +247,24 @@ def to_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     rows = list(rows)
     for row in rows:
         check_version(row.get("schema_version"), f"the row {row.get('config_hash')}")
-        if missing := COLUMNS.names - row.keys():
+        if missing := columns.names - row.keys():
             raise SwiftRLError(f"the row {row['config_hash']} lacks the columns {sorted(missing)}")
-        if unknown := row.keys() - set(COLUMNS.names):
+        if unknown := row.keys() - set(columns.names):
             raise SwiftRLError(f"the row {row['config_hash']} has unknown columns {sorted(unknown)}")
     try:
-        table = pa.Table.from_pylist(rows, COLUMNS)
+        table = pa.Table.from_pylist(rows, columns)
         table.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SwiftRLError(
             f"a row's value does not fit its column: {' '.join(str(error).split())}"
         ) from error
-    for field in COLUMNS:
+    for field in columns:
         if not field.nullable and table[field.name].null_count:
             raise SwiftRLError(f"column {field.name} has no value in some row; every row needs one")
     for row, kept in zip(
         rows, table.to_pylist(), strict=True
     ):  # Arrow cuts 2.5 down to 2 where a column is whole
-        if changed := [name for name in COLUMNS.names if row[name] != kept[name]]:
+        if changed := [name for name in columns.names if row[name] != kept[name]]:
             raise SwiftRLError(
                 f"the row {row['config_hash']} has values that do not fit the columns {changed}"
             )
@@ -291,14 +293,14 @@ def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
         "rows": table.num_rows,
         "files": {path.name: sha256_file(path)},
         "config_hash": _hash_of(sorted(table["config_hash"].to_pylist())),
-    } | {name: _distinct(table, name) for name in _SUMMARISED}
+    } | {name: _distinct(table, name) for name in _SUMMARISED if name in table.column_names}
     with atomic_path(manifest_path) as temporary:
         temporary.write_text(json.dumps(manifest, indent=2) + "\n")
     return manifest
 
 
-def read_table(path: str | os.PathLike) -> pd.DataFrame:
-    """Read a table of runs that `write_table` wrote.
+def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.DataFrame:
+    """Read a table of runs that `write_table` wrote, with these columns.
 
     Raises
     ------
@@ -317,7 +319,7 @@ def read_table(path: str | os.PathLike) -> pd.DataFrame:
     if not whole:
         raise SwiftRLError(f"{path} does not match the checksum in its manifest; compact it again")
     table = parquet.read_table(path)
-    if table.schema.remove_metadata() != COLUMNS:
+    if table.schema.remove_metadata() != columns:
         raise SwiftRLError(
             f"{path} has other columns than schema version {ROW_SCHEMA_VERSION}; compact it again"
         )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from swiftrl_core import results
 from swiftrl_core.errors import SwiftRLError
@@ -40,10 +41,13 @@ class Store:
     ----------
     directory : path
         Made when the first row is written.
+    columns : pa.Schema
+        Of the rows; those of cells by default.
     """
 
-    def __init__(self, directory: str | os.PathLike) -> None:
+    def __init__(self, directory: str | os.PathLike, columns: pa.Schema = results.COLUMNS) -> None:
         self.directory = Path(directory)
+        self._columns = columns
         self._cells = self.directory / "cells"
         self._failed = self.directory / "failed"
 
@@ -88,9 +92,9 @@ class Store:
         StoreError
             If the file cannot be written.
         SwiftRLError
-            If the row does not have the columns of `results.COLUMNS`.
+            If the row does not have the store's columns.
         """
-        row = results.to_table([row]).to_pylist()[0]
+        row = results.to_table([row], self._columns).to_pylist()[0]
         config_hash = row["config_hash"]
         target = self._cells / f"{config_hash}.json"
         content = {"schema_version": row["schema_version"], "sha256": _checksum(row), "row": row}
@@ -137,7 +141,7 @@ class Store:
         SwiftRLError
             If a named cell is not finished, or a row is of another schema version.
         """
-        return results.to_table(self._rows(config_hashes)).to_pandas()
+        return results.to_table(self._rows(config_hashes), self._columns).to_pandas()
 
     def compact(self, config_hashes: Iterable[str] | None = None) -> Path:
         """Write the rows as one Parquet table with its manifest; return the table's path.
@@ -148,7 +152,7 @@ class Store:
             As `table` does, and if the folder cannot be written.
         """
         target = self.directory / TABLE
-        table = results.to_table(self._rows(config_hashes))
+        table = results.to_table(self._rows(config_hashes), self._columns)
         with _told(target):
             results.write_table(target, table)
         return target

@@ -10,29 +10,23 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
 
 from swiftrl_core import experiments, progress
-from swiftrl_core.cells import Cell, missing_here, run_cell
 from swiftrl_core.engines import Engine, Outcome, Serial
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.progress import Reporter, Tally
+from swiftrl_core.runs import Run, missing
 from swiftrl_core.store import Store
 
 INTERRUPT_SECONDS = 4
 """How long after Ctrl-C a sweep may take to put things away."""
-COLLECT_SECONDS = 3e-7
-"""A transition's share of making a data set, for estimates; `datasets.collect` was timed."""
-PROBE_SECONDS = 0.05
-"""How long a small cell must train for its time to say something about a large one."""
-PROBE_ROWS = 64
-"""Transitions of such a cell for each core."""
 LOG = "sweep.log"
 RESULTS = Path("results")
 
@@ -47,7 +41,7 @@ class Plan:
 
     Attributes
     ----------
-    cells : list of Cell
+    cells : list of Run
         All, each once.
     done, failed : frozenset of str
         Configuration hashes of the cells that finished, or failed and are not to be tried again.
@@ -55,23 +49,26 @@ class Plan:
         Backend to the reason why its cells are left out on this machine.
     """
 
-    cells: list[Cell]
+    cells: list[Run]
     done: frozenset[str]
     failed: frozenset[str]
     left_out: dict[str, str]
 
     @property
-    def pending(self) -> list[Cell]:
+    def pending(self) -> list[Run]:
         """The cells to run."""
         return [cell for cell in self.cells if cell.config_hash not in self.done | self.failed]
 
     @property
-    def by_data(self) -> list[Cell]:
-        """The cells to run, those with the same data together, so that a worker makes its data set once."""
-        groups: dict[tuple, list[Cell]] = {}
+    def ordered(self) -> list[Run]:
+        """The cells to run: smaller seeds first, so that there is soon something of everything to look at.
+
+        Of one seed, cells with the same data stand together, so that a worker makes its data set once.
+        """
+        groups: dict[tuple, list[Run]] = {}
         for cell in self.pending:
-            groups.setdefault(cell.data_key, []).append(cell)
-        return [cell for group in groups.values() for cell in group]
+            groups.setdefault((cell.seed, *cell.data_key), []).append(cell)
+        return [cell for key in sorted(groups, key=itemgetter(0)) for cell in groups[key]]
 
     def __str__(self) -> str:
         failed = f", {len(self.failed)} failed before (--retry-failed runs them again)" if self.failed else ""
@@ -100,13 +97,13 @@ class Summary:
 
 
 def make_plan(
-    cells: Iterable[Cell], store: Store, *, retry_failed: bool = False, where_available: bool = False
+    cells: Iterable[Run], store: Store, *, retry_failed: bool = False, where_available: bool = False
 ) -> Plan:
     """Compare cells with what a store has.
 
     Parameters
     ----------
-    cells : iterable of Cell
+    cells : iterable of Run
     store : Store
     retry_failed : bool
         Run failed cells again.
@@ -120,10 +117,8 @@ def make_plan(
     """
     cells = experiments.unique(cells)
     done = {cell.config_hash for cell in cells if cell.config_hash in store}
-    left_out = (
-        _missing_backends(cell for cell in cells if cell.config_hash not in done) if where_available else {}
-    )
-    cells = [cell for cell in cells if cell.config_hash in done or cell.backend not in left_out]
+    left_out = missing(cell for cell in cells if cell.config_hash not in done) if where_available else {}
+    cells = [cell for cell in cells if cell.config_hash in done or cell.group[1] not in left_out]
     failed = frozenset() if retry_failed else frozenset(store.failures())
     hashes = frozenset(cell.config_hash for cell in cells)
     return Plan(cells, frozenset(done), (failed & hashes) - done, left_out)
@@ -155,7 +150,7 @@ def run(
         with engine:
             engine.check(plan.pending)
             store.prepare()
-            with _order(plan.by_data, store) as cells:
+            with _order(plan.ordered, store) as cells:
                 _drive(plan, cells, store, engine, progress.reporters() if reporters is None else reporters)
     return _summarise(plan, store)
 
@@ -183,7 +178,7 @@ def run_experiment(
         As `run` does, and if a cell fails.
     """
     experiment = experiments.find(experiment)
-    store = Store(directory or default_directory(experiment, profile))
+    store = Store(directory or default_directory(experiment, profile), experiment.columns)
     cells = experiments.expand(experiment, profile)
     plan = make_plan(cells, store, retry_failed=True, where_available=experiment.where_available)
     for reason in plan.left_out.values():
@@ -206,37 +201,6 @@ def require_all(summary: Summary, store: Store) -> None:
             f"{summary.failed} of {summary.total} cells failed, the first with: {summary.first_error}; "
             f"all errors are in {store.directory / 'failed'}, and --retry-failed runs these cells again"
         )
-
-
-def estimate(plan: Plan, workers: int = 1) -> tuple[float, list[str]]:
-    """Return about how many seconds a plan will take: a small cell of each kind is run and timed.
-
-    Returns
-    -------
-    seconds : float
-    untimed : list of str
-        Backends that are not on this machine, whose cells are left out of the estimate.
-    """
-    untimed = _missing_backends(plan.pending)
-    costs: dict[tuple, _Cost] = {}
-    rows = {cell.data_key: cell.transitions or 0 for cell in plan.pending}
-    seconds = COLLECT_SECONDS * sum(rows.values())
-    for cell in plan.pending:
-        if cell.backend in untimed:
-            continue
-        kind = (
-            cell.environment,
-            cell.backend,
-            str(cell.backend_options),
-            str(cell.learner().switches),
-            cell.cores,
-        )
-        if kind not in costs:
-            costs[kind] = _probe(cell)
-        cost = costs[kind]
-        rounds = len(cell.schedule().rounds)
-        seconds += cost.fixed + cost.a_round * rounds + cost.an_update * progress.updates(cell)
-    return seconds / workers, sorted(untimed)
 
 
 @contextlib.contextmanager
@@ -283,7 +247,7 @@ def interrupted(plan: Plan, store: Store) -> str:
 
 
 def _drive(
-    plan: Plan, cells: Iterable[Cell], store: Store, engine: Engine, reporters: Sequence[Reporter]
+    plan: Plan, cells: Iterable[Run], store: Store, engine: Engine, reporters: Sequence[Reporter]
 ) -> None:
     """Take outcomes from the engine and keep them."""
     tally = Tally(len(plan.cells), len(plan.done), plan.pending)
@@ -317,7 +281,7 @@ def _keep(outcome: Outcome, store: Store) -> None:
         _log(store, f"{cell.config_hash} {outcome.row['wall_seconds']:.3f} s {cell.label}")
 
 
-def _not_done(cells: Iterable[Cell], store: Store, tally: Tally) -> Iterator[Cell]:
+def _not_done(cells: Iterable[Run], store: Store, tally: Tally) -> Iterator[Run]:
     """Yield cells that nobody else has finished by the time it is their turn."""
     for cell in cells:
         if cell.config_hash in store:
@@ -327,7 +291,7 @@ def _not_done(cells: Iterable[Cell], store: Store, tally: Tally) -> Iterator[Cel
 
 
 @contextlib.contextmanager
-def _order(cells: list[Cell], store: Store) -> Iterator[list[Cell]]:
+def _order(cells: list[Run], store: Store) -> Iterator[list[Run]]:
     """Yield the cells in order, or from the end where another sweep is at work on the folder: they meet halfway."""
     with (store.directory / ".sweep.lock").open("a") as lock:
         try:
@@ -350,41 +314,6 @@ def _summarise(plan: Plan, store: Store) -> Summary:
         table=None if failed else store.compact(hashes),
         first_error=failures[failed[0]]["error"] if failed else None,
     )
-
-
-def _missing_backends(cells: Iterable[Cell]) -> dict[str, str]:
-    kinds = {(cell.backend, cell.hardware): cell for cell in cells}
-    return {cell.backend: reason for cell in kinds.values() if (reason := missing_here(cell))}
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """What a cell takes, in seconds: besides training, for a round, for an update."""
-
-    fixed: float
-    a_round: float
-    an_update: float
-
-
-def _probe(cell: Cell) -> _Cost:
-    """Time a cell of the same kind, made small: with ever more episodes, until the clock can tell; then by rounds."""
-    rows = max(PROBE_ROWS * cell.cores, 4_000)
-    rows, episodes = min(rows, cell.transitions or rows), 2
-    _run_small(cell, rows, episodes, episodes)  # compiles, and fills caches
-    fixed, whole = _run_small(cell, rows, episodes, episodes)
-    while whole < PROBE_SECONDS and episodes < cell.episodes:
-        episodes *= 4
-        fixed, whole = _run_small(cell, rows, episodes, episodes)
-    halves = _run_small(cell, rows, episodes, episodes // 2)[1]
-    a_round = max(halves - whole, 0.0)
-    return _Cost(fixed, a_round, max(whole - a_round, 0.0) / (rows * episodes))
-
-
-def _run_small(cell: Cell, rows: int, episodes: int, tau: int) -> tuple[float, float]:
-    """Return the seconds a small cell took besides training, and for training."""
-    start = time.perf_counter()
-    row = run_cell(replace(cell, transitions=rows, episodes=episodes, tau=tau))
-    return time.perf_counter() - start - row["wall_seconds"], row["wall_seconds"]
 
 
 def _log(store: Store, line: str) -> None:

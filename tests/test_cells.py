@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swiftrl_core import cells, datasets, environments, evaluation, results
-from swiftrl_core.cells import Cell, _meetable, run_cell
+from swiftrl_core.cells import Cell, _meetable
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.training import train
 
@@ -150,7 +150,7 @@ def test_a_cell_that_cannot_run_is_refused_when_it_is_made(settings, needle):
 
 def test_a_row_says_what_the_package_says():
     cell = small(seed=3, algorithm="sarsa")
-    row = run_cell(cell, workers=2)
+    row = cell.run(workers=2)
     assert list(results.to_table([row]).column_names) == results.COLUMNS.names
     lake = environments.resolve("frozenlake")
     trained = train(datasets.collect(lake, 2_000, 3), cell.learner(), cell.schedule(), "cpu")
@@ -173,7 +173,7 @@ def test_a_row_says_what_the_package_says():
 
 
 def test_a_row_counts_what_chunks_hold():
-    row = run_cell(small(environment="taxi", cores=7))
+    row = small(environment="taxi", cores=7).run()
     data = datasets.collect("taxi", 2_000, 0)
     pair = data.state * 6 + data.action
     chunks = np.array_split(np.arange(2_000), 7)  # the first chunks are the longer ones, as in `chunks.split`
@@ -189,7 +189,7 @@ def test_taxi_has_400_states_that_can_be_met():
 
 
 def test_the_same_cell_gives_the_same_row(tmp_path):
-    one, two = run_cell(small()), run_cell(small())
+    one, two = small().run(), small().run()
     assert different(one, two) <= results.VARIES | set(results.PARTS)
 
 
@@ -202,24 +202,22 @@ def test_data_from_a_file_is_the_file_s_content_not_its_name(tmp_path):
         datasets.save(datasets.collect("frozenlake", 2_000, 0), tmp_path / f"{name}.parquet")
     one, two = (small(transitions=None, data=str(tmp_path / f"{name}.parquet")) for name in ("one", "two"))
     assert one.config_hash == two.config_hash
-    row, collected = run_cell(one), run_cell(small())
+    row, collected = one.run(), small().run()
     assert row["transitions"] == 2_000
     assert row["q_sha256"] == collected["q_sha256"]
-    assert run_cell(replace(one, transitions=500))["transitions"] == 500
+    assert replace(one, transitions=500).run()["transitions"] == 500
     datasets.save(datasets.collect("frozenlake", 2_000, 1), tmp_path / "one.parquet")
     with pytest.raises(SwiftRLError, match="is not the file it was"):
-        run_cell(replace(one, seed=1))
+        replace(one, seed=1).run()
 
 
 def test_hardware_that_is_not_there_is_missed():
     with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
-        run_cell(small(backend="pim", hardware=True))
+        small(backend="pim", hardware=True).run()
 
 
 def test_an_environment_without_exact_dynamics_has_estimates_only():
-    row = run_cell(
-        small(environment="taxi", environment_options={"fickle_passenger": True}, tau=1, episodes=1)
-    )
+    row = small(environment="taxi", environment_options={"fickle_passenger": True}, tau=1, episodes=1).run()
     assert row["exact_return"] is row["optimum"] is row["max_error_optimal"] is None
     assert -2_000 < row["monte_carlo_mean"] < 20
 
@@ -229,13 +227,13 @@ def test_an_environment_without_exact_dynamics_has_estimates_only():
 
 def test_a_sample_of_the_dpus_gives_the_row_of_all_of_them():
     cell = Cell(transitions=2_000, cores=4, episodes=4, tau=2, backend="pim", monte_carlo_episodes=0)
-    some = run_cell(replace(cell, backend_options={"simulated_dpus": 2}))
-    everything = run_cell(cell)
+    some = replace(cell, backend_options={"simulated_dpus": 2}).run()
+    everything = cell.run()
     assert some["q_sha256"] == everything["q_sha256"]
     assert (some["simulated_dpus"], everything["simulated_dpus"]) == (2, 4)
     assert some["cores"] == 4
     assert some["evidence"] == "simulated"
-    assert run_cell(replace(cell, backend="cpu"))["simulated_dpus"] is None
+    assert replace(cell, backend="cpu").run()["simulated_dpus"] is None
 
 
 def test_a_sample_is_no_larger_than_the_set():

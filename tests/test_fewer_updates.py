@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from swiftrl_core import experiments, figures, findings
-from swiftrl_core.cells import Cell, run_cell
+from swiftrl_core.cells import Cell
 
 RECIPES = {"safe": experiments.SAFE, "fast": experiments.FAST}
 
@@ -23,7 +23,7 @@ def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **sett
         )
         for seed in seeds
     ]
-    return pd.DataFrame([run_cell(cell) for cell in cells])
+    return pd.DataFrame([cell.run() for cell in cells])
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def rows():
         for cell in experiments.expand("10_aggregation", "smoke")
         if cell.environment == "frozenlake" and cell.seed == 0
     ]
-    return pd.DataFrame([run_cell(cell) for cell in cells])
+    return pd.DataFrame([cell.run() for cell in cells])
 
 
 def test_a_row_counts_the_bytes_of_a_round(rows):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swiftrl_core import results
-from swiftrl_core.cells import Cell, run_cell
+from swiftrl_core.cells import Cell
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.store import Store, StoreError
 
@@ -21,11 +21,9 @@ from swiftrl_core.store import Store, StoreError
 @pytest.fixture(scope="module")
 def rows():
     return [
-        run_cell(
-            Cell(
-                transitions=200, cores=2, episodes=2, tau=1, backend="cpu", monte_carlo_episodes=0, seed=seed
-            )
-        )
+        Cell(
+            transitions=200, cores=2, episodes=2, tau=1, backend="cpu", monte_carlo_episodes=0, seed=seed
+        ).run()
         for seed in range(3)
     ]
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_cells import OddCell
 
-from swiftrl_core import datasets, engines, experiments, results, sweep, sweep_bench
+from swiftrl_core import datasets, engines, estimates, experiments, results, sweep, sweep_bench
 from swiftrl_core.cells import Cell
 from swiftrl_core.cli import main
 from swiftrl_core.engines import Processes, Serial
@@ -156,7 +156,7 @@ def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
 def test_an_estimate_is_of_the_right_size(tmp_path):
     store = Store(tmp_path)
     plan = sweep.make_plan(cells(4, transitions=20_000, episodes=200, tau=100), store)
-    guess, untimed = sweep.estimate(plan)
+    guess, untimed = estimates.estimate(plan.pending)
     assert untimed == []
     start = time.perf_counter()
     sweep.run(plan, store, Serial(), [])
