@@ -56,6 +56,8 @@ INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
 
 #if defined(__AVX512F__) && !defined(PLAIN_C)
 #include "lanes_avx512.h"
+#elif defined(__AVX2__) && !defined(PLAIN_C)
+#include "lanes_avx2.h"
 #else
 
 /* column[a] = the entries a of the rows at `place`, one from each lane's table. Lane loops are unrolled, here and in the

@@ -1,14 +1,8 @@
-/* Rows, entries and columns of 16 tables in AVX-512. Integers travel as floats here: a move changes no bit.
- *
- * Entries are collected and handed back one at a time. The gather instruction would take longer than 16 loads, and a
- * scatter longer than 16 stores, because both make one access a lane after all. */
+/* Rows, entries and columns of 16 tables in AVX-512. */
 #ifndef SWIFTRL_LANES_AVX512_H
 #define SWIFTRL_LANES_AVX512_H
 
-#include <immintrin.h>
-
-/* The float at place[l] of lane l's table. Volatile, or the compiler loads all places in one and takes them apart again. */
-#define AT(l) (q + (l) * TABLE + ((const volatile place_t *)place)[l])
+#include "lanes_avx.h"
 
 /* In each 128-bit part: row k of the result is element k of the four operands, a 4 x 4 transposition. */
 INLINE void transpose(__m512 r[4]) {
@@ -23,10 +17,6 @@ INLINE void transpose(__m512 r[4]) {
 INLINE __m512 join(__m256 low, __m256 high) {
   __m512d both = _mm512_castps_pd(_mm512_castps256_ps512(low));
   return _mm512_castpd_ps(_mm512_insertf64x4(both, _mm256_castps_pd(high), 1));
-}
-
-INLINE __m256 two_quads(const float *a, const float *b) {
-  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);
 }
 
 /* Lane l has to end up in part l / 4 of a column, at place l % 4: register k collects lanes k, k + 4, k + 8, k + 12. */
@@ -53,33 +43,9 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place
 #endif
 }
 
-INLINE __m128 four_entries(const float *q, const place_t *place) {
-  __m128 v = _mm_load_ss(AT(0));
-  v = _mm_insert_ps(v, _mm_load_ss(AT(1)), 0x10);
-  v = _mm_insert_ps(v, _mm_load_ss(AT(2)), 0x20);
-  return _mm_insert_ps(v, _mm_load_ss(AT(3)), 0x30);
-}
-
-INLINE __m256 eight_entries(const float *q, const place_t *place) {
-  __m256 low = _mm256_castps128_ps256(four_entries(q, place));
-  return _mm256_insertf128_ps(low, four_entries(q + 4 * TABLE, place + 4), 1);
-}
-
 INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
   const float *q = (const float *)tables;
   return (lanes_t)join(eight_entries(q, place), eight_entries(q + 8 * TABLE, place + 8));
-}
-
-/* Two entries leave through the vector unit and two through an integer register, since both can store, and taking single
- * entries out of a vector is work for the one unit that transposes already. The empty statement tells nothing to the
- * machine; it keeps the compiler from taking the integer apart in the vector after all. */
-INLINE void store_four(float *q, const place_t *place, __m128 v) {
-  uint64_t upper = (uint64_t)_mm_extract_epi64(_mm_castps_si128(v), 1);
-  __asm__("" : "+r"(upper));
-  _mm_store_ss(AT(0), v);
-  *(int32_t *)AT(1) = _mm_extract_ps(v, 1);
-  *(int32_t *)AT(2) = (int32_t)upper;
-  *(int32_t *)AT(3) = (int32_t)(upper >> 32);
 }
 
 INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
@@ -90,7 +56,5 @@ INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries
   store_four(q + 8 * TABLE, place + 8, _mm512_extractf32x4_ps(v, 2));
   store_four(q + 12 * TABLE, place + 12, _mm512_extractf32x4_ps(v, 3));
 }
-
-#undef AT
 
 #endif
