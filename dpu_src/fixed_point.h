@@ -62,4 +62,9 @@ INLINE int32_t never_stall(int32_t step, int32_t difference) {
   return step;
 }
 
+/* INT32's step: p / q of the difference to a target. */
+INLINE int32_t part_towards(int32_t difference, int32_t p, int32_t q) {
+  return never_stall(multiply_divide(difference, p, q), difference);
+}
+
 #endif

@@ -31,7 +31,7 @@ INLINE NUMBER step_towards(NUMBER target, NUMBER q, const struct learner_args *a
 #if NUMBER_FORMAT == NUMBER_FORMAT_FP32
   return args->alpha * difference;
 #elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
-  return never_stall(multiply_divide(difference, args->alpha, args->alpha_scale), difference);
+  return part_towards(difference, args->alpha, args->alpha_scale);
 #else
   return never_stall(shift_round(args->alpha * difference, args->alpha_scale), difference);
 #endif

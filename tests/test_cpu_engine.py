@@ -199,32 +199,37 @@ def test_a_table_as_large_as_a_record_can_address():
 
 
 @pytest.fixture(scope="module")
-def divide(tmp_path_factory):
-    """multiply_divide of lanes_fixed_point.h over an array: divide(x, p, q)."""
+def vectors(tmp_path_factory):
+    """The divisions of lanes_fixed_point.h over an array: vectors("multiply_divide" or "part_towards", x, p, q)."""
+    names = ("multiply_divide", "part_towards")
     source = tmp_path_factory.mktemp("probe") / "divide.c"
     source.write_text(
         "#include <stdint.h>\n#define N_STATES 16\n#define N_ACTIONS 4\ntypedef int32_t value_t;\n"
         '#include "lanes_fixed_point.h"\n#include <string.h>\n'
-        "void divide(int32_t *x, int64_t n, int32_t p, int32_t q) {\n  as_multiplier(&p, &q);\n"
-        "  for (int64_t i = 0; i < n; i += LANES) {\n    mask_t v;\n    memcpy(&v, x + i, sizeof(v));\n"
-        "    v = multiply_divide(v, p, q);\n    memcpy(x + i, &v, sizeof(v));\n  }\n}\n"
+        + "".join(
+            f"void all_{name}(int32_t *x, int64_t n, int32_t p, int32_t q) {{\n  as_multiplier(&p, &q);\n"
+            "  for (int64_t i = 0; i < n; i += LANES) {\n    mask_t v;\n    memcpy(&v, x + i, sizeof(v));\n"
+            f"    v = {name}(v, p, q);\n    memcpy(x + i, &v, sizeof(v));\n  }}\n}}\n"
+            for name in names
+        )
     )
     headers = [cpu.FOLDER / "lanes.h", cpu.FOLDER / "lanes_fixed_point.h"]
     folders = [cpu.FOLDER, cpu.KERNEL_DIRECTORY]
     library = toolchain.compile_shared_library([source], headers=headers, include_directories=folders)
-    function = ctypes.CDLL(str(library)).divide
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32]
+    functions = {name: getattr(ctypes.CDLL(str(library)), f"all_{name}") for name in names}
+    for function in functions.values():
+        function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32]
 
-    def over(x, p, q):
+    def over(name, x, p, q):
         padded = np.zeros(len(x) + 16, np.int32)
         padded[: len(x)] = x
-        function(padded.ctypes.data, len(x), p, q)
+        functions[name](padded.ctypes.data, len(x), p, q)
         return padded[: len(x)]
 
     return over
 
 
-def test_division_by_multiplication_is_exact_where_the_quotient_steps(divide):
+def test_division_by_multiplication_is_exact_where_the_quotient_steps(vectors):
     """For each p / q: around 500 steps of the quotient, at zero and at both ends of the admitted range."""
     rng = np.random.default_rng(8)
     fractions = [(1, 1), (1, 10), (19, 20), (9999, 10_000), (1, 10_000), (0, 1), (1, 2), (5000, 9999), (7, 8)]
@@ -236,4 +241,8 @@ def test_division_by_multiplication_is_exact_where_the_quotient_steps(divide):
         x = np.concatenate([edges - 1, edges, edges + 1, np.arange(12), largest - np.arange(12)])
         x = np.unique(np.clip(np.concatenate([x, -x]), -largest, largest))
         magnitude = (2 * p * np.abs(x) + q) // (2 * q)
-        np.testing.assert_array_equal(divide(x, p, q), np.sign(x) * magnitude, err_msg=f"{p}/{q}")
+        np.testing.assert_array_equal(
+            vectors("multiply_divide", x, p, q), np.sign(x) * magnitude, err_msg=f"{p}/{q}"
+        )
+        at_least_one = np.maximum(magnitude, 1) * np.sign(x)
+        np.testing.assert_array_equal(vectors("part_towards", x, p, q), at_least_one, err_msg=f"{p}/{q}")

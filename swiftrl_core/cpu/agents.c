@@ -23,6 +23,7 @@
 /* In this order: a vector of numbers first, then what the kernel does with one. */
 #include "lanes.h"
 #if NUMBER_FORMAT != NUMBER_FORMAT_FP32
+#define FRACTION fractions
 #include "lanes_fixed_point.h"
 #endif
 
@@ -39,27 +40,13 @@ struct lane_args {
   lanes_t alpha, alpha_scale, gamma, gamma_scale;
 };
 
-#if NUMBER_FORMAT == NUMBER_FORMAT_INT32
-/* multiply_divide of lanes_fixed_point.h with a multiplier and a shift for each lane. */
-INLINE mask_t multiply_divide_each(mask_t x, mask_t multiplier, mask_t shift) {
-  typedef uint64_t pairs_t __attribute__((vector_size(4 * LANES)));
-  pairs_t even_shift = (pairs_t)shift & 0xffffffff, odd_shift = (pairs_t)shift >> 32;
-  mask_t negative = x < 0;
-  pairs_t magnitude = (pairs_t)((x ^ negative) - negative);
-  pairs_t even = (magnitude & 0xffffffff) * ((pairs_t)multiplier & 0xffffffff);
-  pairs_t odd = (magnitude >> 32) * ((pairs_t)multiplier >> 32);
-  even = (even + (1ull << (even_shift - 1))) >> even_shift;
-  odd = (odd + (1ull << (odd_shift - 1))) >> odd_shift;
-  return ((mask_t)(even | odd << 32) ^ negative) - negative;
-}
-#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32_POW2
+#if NUMBER_FORMAT == NUMBER_FORMAT_INT32_POW2
 INLINE mask_t shift_round_each(mask_t x, mask_t bits) { return (x + (1 << (bits - 1))) >> bits; }
 #endif
 
 /* The rule, with the names above in the place of those it knows. */
 #define NUMBER lanes_t
 #define learner_args lane_args
-#define multiply_divide multiply_divide_each
 #define shift_round shift_round_each
 #include "td_rule.h"
 #undef learner_args

@@ -46,6 +46,15 @@ typedef double doubles_t __attribute__((vector_size(8 * LANES)));
 INLINE words_t choose_words(mask_t mask, words_t a, words_t b) { return (a & (words_t)mask) | (b & ~(words_t)mask); }
 INLINE lanes_t choose(mask_t mask, lanes_t a, lanes_t b) { return (lanes_t)choose_words(mask, (words_t)a, (words_t)b); }
 
+/* The same vector, of which the compiler no longer knows what is in it: now and then it knows a little and makes a lot of
+ * it, such as lane by lane arithmetic where lanes are stored one by one. */
+INLINE words_t unknown(words_t v) {
+#ifdef __x86_64__
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 /* The entries of one table for all lanes. */
 INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
   lanes_t entries;
@@ -76,6 +85,7 @@ INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
 }
 
 INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
+  entries = (lanes_t)unknown((words_t)entries);
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) (tables + l * TABLE)[place[l]] = entries[l];
 }
