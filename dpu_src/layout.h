@@ -21,19 +21,25 @@
 #define NUMBER_FORMAT_INT32 1
 #define NUMBER_FORMAT_INT32_POW2 2
 
-/* Choices beyond the paper (learn.h), -DUPDATE=... and -DALPHA_SCHEDULE=...; a build that names none takes the paper's,
- * the first of each. */
+/* Choices beyond the paper (learn.h), -DUPDATE=..., -DALPHA_SCHEDULE=... and -DBOOTSTRAP=...; a build that names none
+ * takes the paper's, the first of each. */
 #define UPDATE_TD 0
 #define UPDATE_VR 1
 
 #define ALPHA_SCHEDULE_CONSTANT 0
 #define ALPHA_SCHEDULE_RESCALED_LINEAR 1
 
+#define BOOTSTRAP_CURRENT 0
+#define BOOTSTRAP_FROZEN 1
+
 #ifndef UPDATE
 #define UPDATE UPDATE_TD
 #endif
 #ifndef ALPHA_SCHEDULE
 #define ALPHA_SCHEDULE ALPHA_SCHEDULE_CONSTANT
+#endif
+#ifndef BOOTSTRAP
+#define BOOTSTRAP BOOTSTRAP_CURRENT
 #endif
 
 /* Updates of a pair in a round after which alpha falls no further. */
@@ -67,6 +73,22 @@ typedef int32_t value_t;
  *   reward  in the number format's own units */
 struct transition {
   uint32_t step;
+  value_t reward;
+};
+
+/* A chunk dealt to tasklets (tasklet_learner.c, swiftrl_core/dealing.py): each tasklet's share is a row of runs, a run the
+ * transitions of one pair, in the chunk's order. A run is its head, then its outcomes. Both are 8 bytes, a word.
+ *   pair         state * N_ACTIONS + action: where Q(s, a) stands in the table
+ *   transitions  outcomes that follow, at least 1
+ *   next         next state; N_STATES where the episode terminated
+ *   reward       in the number format's own units */
+struct run {
+  uint32_t pair;
+  uint32_t transitions;
+};
+
+struct outcome {
+  uint32_t next;
   value_t reward;
 };
 

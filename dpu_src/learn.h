@@ -16,7 +16,14 @@
  * ALPHA_SCHEDULE_RESCALED_LINEAR makes alpha 1 / (1 + (1 - gamma) * n), the rescaled linear step size of arXiv 1905.06265
  * and 1906.04697. There every step updates all pairs and n counts the steps of an epoch. Here a step updates one pair
  * and an epoch is a round: n counts the updates of this pair, on this core, in this round, this one included. It stops
- * at 65,535 (VISITS_LIMIT). Both updates take either schedule. */
+ * at 65,535 (VISITS_LIMIT). Both updates take either schedule.
+ *
+ * BOOTSTRAP_FROZEN takes max Q(s', .) from the table as it was when the pass over the chunk began, where the paper's
+ * BOOTSTRAP_CURRENT takes it from the table as it is: periodic Q-learning, a target table renewed once a pass (Lee and
+ * He, L4DC 2020, arXiv 2002.09795), for either update. Then an update reads, of all that its pass writes, only the entry
+ * that it writes itself: pairs learn side by side (tasklet_learner.c), and gamma * max Q(s', .) is computed once a state
+ * and pass. In UPDATE_VR a table that equals its own Tbar stays as it is, as before. The ranges and products of
+ * fixed_point.h hold, too: frozen values are those of a table of the same run, in UPDATE_VR of the same round. */
 #ifndef SWIFTRL_LEARN_H
 #define SWIFTRL_LEARN_H
 
@@ -29,6 +36,8 @@ struct beside {
   const value_t *targets; /* UPDATE_VR: Tbar, one a pair */
   const value_t *values;  /* UPDATE_VR: max Qbar(s, .), one a state */
   uint16_t *visits;       /* ALPHA_SCHEDULE_RESCALED_LINEAR: n, one a pair, TABLE_STRIDE apart; 0 when a round begins */
+  value_t *ahead;         /* BOOTSTRAP_FROZEN: gamma * max Q(s, .), in UPDATE_VR gamma times its gain, when the pass
+                             began; one a state, TABLE_STRIDE apart */
 };
 
 /* max Q(s, .) of every state. */
@@ -36,16 +45,27 @@ INLINE void keep_values(value_t *values, const value_t *q) {
   for (uint32_t s = 0; s < N_STATES; s++) values[s] = largest(&q[s * N_ACTIONS * TABLE_STRIDE]);
 }
 
-/* Learn from one transition by UPDATE_VR: td_update's arithmetic, Tbar for the reward, a gain for the next value. */
-INLINE void vr_update(value_t *q, struct transition t, const struct learner_args *args, const struct beside *beside) {
-  value_t target = beside->targets[t.step & 0xffff];
-  if (!(t.step >> 31)) {
-    uint32_t next = (t.step >> 16) & 0x7fff;
-    value_t gain = largest(&q[next * N_ACTIONS * TABLE_STRIDE]) - beside->values[next];
-    target = bootstrapped_target(target, gain, args);
-  }
-  value_t *entry = entry_of(t, q);
-  *entry += step_towards(target, *entry, args);
+/* Freeze what a state adds to the target of a transition that leads to it. */
+INLINE void look_ahead(uint32_t state, const value_t *q, const struct learner_args *args, const struct beside *beside) {
+  value_t value = largest(&q[state * N_ACTIONS * TABLE_STRIDE]);
+  if (UPDATE == UPDATE_VR) value -= beside->values[state];
+  beside->ahead[state * TABLE_STRIDE] = discounted(value, args);
+}
+
+/* The target of UPDATE_VR, BOOTSTRAP_FROZEN or both: td_update's arithmetic with Tbar for the reward and a gain for the
+ * next value, or with a next value that has been discounted already. */
+INLINE value_t target_beside(struct transition t, const value_t *q, const struct learner_args *args,
+                             const struct beside *beside) {
+  value_t target = UPDATE == UPDATE_VR ? beside->targets[t.step & 0xffff] : t.reward;
+  if (t.step >> 31) return target;
+  uint32_t next = (t.step >> 16) & 0x7fff;
+#if BOOTSTRAP == BOOTSTRAP_FROZEN
+  (void)q, (void)args;
+  return target + beside->ahead[next * TABLE_STRIDE];
+#else
+  value_t gain = largest(&q[next * N_ACTIONS * TABLE_STRIDE]) - beside->values[next];
+  return bootstrapped_target(target, gain, args);
+#endif
 }
 
 /* The arguments of a pair's n-th update: alpha = 1 / (1 + (1 - gamma) * n), in the number format's own coefficients.
@@ -80,9 +100,10 @@ INLINE void learn(value_t *q, struct transition t, const struct learner_args *ar
   struct learner_args slow = slowed(args, count_visit(beside->visits, t));
   args = &slow;
 #endif
-#if UPDATE == UPDATE_VR
+#if UPDATE == UPDATE_VR || BOOTSTRAP == BOOTSTRAP_FROZEN
   (void)random_state;
-  vr_update(q, t, args, beside);
+  value_t *entry = entry_of(t, q);
+  *entry += step_towards(target_beside(t, q, args, beside), *entry, args);
 #else
   (void)beside;
   td_update(q, t, args, random_state);

@@ -1,4 +1,4 @@
-/* The two lines of arithmetic in td_update.h, apart from where their operands stand.
+/* The lines of arithmetic in td_update.h, apart from where their operands stand.
  *
  * A kernel applies them to one NUMBER at a time. The CPU engine makes NUMBER a vector, one lane for each of 16 cores,
  * brings the operations of fixed_point.h for it, and includes this very text. */
@@ -10,18 +10,30 @@
 
 #ifndef NUMBER
 #include "fixed_point.h"
+#include "soft_float.h"
 #define NUMBER value_t
 #endif
+#ifndef PRODUCT
+#define PRODUCT(constant, x) ((constant) * (x))
+#endif
+
+/* gamma * B. */
+INLINE NUMBER discounted(NUMBER value, const struct learner_args *args) {
+#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
+  return PRODUCT(args->gamma, value);
+#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
+  return multiply_divide(value, args->gamma, args->gamma_scale);
+#else
+  return value - shift_round(args->gamma * value, args->gamma_scale); /* gamma holds C */
+#endif
+}
 
 /* r + gamma * B. */
 INLINE NUMBER bootstrapped_target(NUMBER reward, NUMBER next_value, const struct learner_args *args) {
-#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
-  NUMBER discounted = args->gamma * next_value;
-  return reward + discounted;
-#elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
-  return reward + multiply_divide(next_value, args->gamma, args->gamma_scale);
+#if NUMBER_FORMAT == NUMBER_FORMAT_INT32_POW2
+  return reward + next_value - shift_round(args->gamma * next_value, args->gamma_scale); /* spares a DPU a move */
 #else
-  return reward + next_value - shift_round(args->gamma * next_value, args->gamma_scale); /* gamma holds C */
+  return reward + discounted(next_value, args);
 #endif
 }
 
@@ -29,7 +41,7 @@ INLINE NUMBER bootstrapped_target(NUMBER reward, NUMBER next_value, const struct
 INLINE NUMBER step_towards(NUMBER target, NUMBER q, const struct learner_args *args) {
   NUMBER difference = target - q;
 #if NUMBER_FORMAT == NUMBER_FORMAT_FP32
-  return args->alpha * difference;
+  return PRODUCT(args->alpha, difference);
 #elif NUMBER_FORMAT == NUMBER_FORMAT_INT32
   return part_towards(difference, args->alpha, args->alpha_scale);
 #else

@@ -59,6 +59,13 @@ class AlphaSchedule(StrEnum):
     RESCALED_LINEAR = "rescaled_linear"
 
 
+class Bootstrap(StrEnum):
+    """Whose values a target takes: the table's as it is now, or as it was when the pass over the chunk began."""
+
+    CURRENT = "current"
+    FROZEN = "frozen"
+
+
 CHOICES = MappingProxyType(
     {
         "algorithm": Algorithm,
@@ -67,6 +74,7 @@ CHOICES = MappingProxyType(
         "aggregation": Aggregation,
         "update": Update,
         "alpha_schedule": AlphaSchedule,
+        "bootstrap": Bootstrap,
     }
 )
 """What a learner is made of, name to kind."""
@@ -76,6 +84,7 @@ BEYOND_THE_PAPER = MappingProxyType(
         "aggregation": Aggregation.MEAN,
         "update": Update.TD,
         "alpha_schedule": AlphaSchedule.CONSTANT,
+        "bootstrap": Bootstrap.CURRENT,
     }
 )
 """Choices that came later, name to the paper's own."""
@@ -112,6 +121,12 @@ class Learner:
     alpha_schedule : AlphaSchedule or str
         `constant` (the paper's), or `rescaled_linear`: 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round,
         on its core. See `dpu_src/learn.h`.
+    bootstrap : Bootstrap or str
+        `current` (the paper's), or `frozen`, periodic Q-learning: see `dpu_src/learn.h`. Frozen, a DPU's tasklets can
+        share a chunk (`dpu_src/tasklet_learner.c`), since pairs then learn independently of each other within a pass.
+        For q_learning in SEQ or REV. What sarsa and RAN draw depends on the order of all updates, which tasklets
+        would have to keep, so that nothing could be shared; STR's order within a pair could be kept, but differs from
+        SEQ's in nothing that is known to matter.
 
     Raises
     ------
@@ -129,6 +144,7 @@ class Learner:
     aggregation: Aggregation = Aggregation.MEAN
     update: Update = Update.TD
     alpha_schedule: AlphaSchedule = AlphaSchedule.CONSTANT
+    bootstrap: Bootstrap = Bootstrap.CURRENT
 
     def __post_init__(self) -> None:
         for name, kind in CHOICES.items():
@@ -146,6 +162,8 @@ class Learner:
                 "update vr does not apply to sarsa: its targets are means of maxima, which q_learning bootstraps from; "
                 "use q_learning, or update td"
             )
+        if self.freezes:
+            self._require_an_order_of_pairs()
         if self.decays and self.gamma == 1:
             raise SwiftRLError(
                 "gamma is 1, at which alpha_schedule rescaled_linear never falls: use gamma below 1, or constant"
@@ -158,6 +176,24 @@ class Learner:
             self._require_resolution()
         elif np.float32(self.alpha) == 0:
             raise SwiftRLError(f"alpha is {self.alpha:g}, which is 0 in FP32: give a larger one")
+
+    def _require_an_order_of_pairs(self) -> None:
+        """Refuse a frozen bootstrap where the order of all updates matters, or a way through the chunk it lacks."""
+        if self.algorithm != Algorithm.Q_LEARNING:
+            raise SwiftRLError(
+                "bootstrap frozen does not apply to sarsa, whose draws depend on the order of all updates: use "
+                "q_learning, or bootstrap current"
+            )
+        if self.sampling not in (Sampling.SEQ, Sampling.REV):
+            reason = (
+                "whose draws depend on the order of all updates"
+                if self.sampling == Sampling.RAN
+                else "whose order would differ from SEQ only within a pair"
+            )
+            raise SwiftRLError(
+                f"bootstrap frozen does not apply to sampling {self.sampling}, {reason}: use SEQ or REV, or bootstrap "
+                "current"
+            )
 
     def _require_resolution(self) -> None:
         """Refuse what fixed point would turn into something else, or into nothing."""
@@ -198,6 +234,11 @@ class Learner:
         return self.alpha_schedule == AlphaSchedule.RESCALED_LINEAR
 
     @property
+    def freezes(self) -> bool:
+        """Whether targets take the values that a pass began with, so that a DPU's tasklets can share it."""
+        return self.bootstrap == Bootstrap.FROZEN
+
+    @property
     def synchronises_as_the_paper(self) -> bool:
         """Whether a round's two ends are the paper's: the mean goes down, alone, and tables come up to be averaged."""
         return self.update == Update.TD and self.aggregation == Aggregation.MEAN
@@ -228,6 +269,7 @@ class Learner:
             "NUMBER_FORMAT": constant(f"NUMBER_FORMAT_{self.number_format.name}"),
             "UPDATE": constant(f"UPDATE_{self.update.name}"),
             "ALPHA_SCHEDULE": constant(f"ALPHA_SCHEDULE_{self.alpha_schedule.name}"),
+            "BOOTSTRAP": constant(f"BOOTSTRAP_{self.bootstrap.name}"),
         }
 
     def arguments(self, transitions: np.ndarray, random_states: np.ndarray) -> np.ndarray:

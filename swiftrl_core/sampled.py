@@ -58,7 +58,7 @@ class SampledPim:
         PIM cores that learn.
     engine : Backend
         Trains all of them.
-    dpus : Backend
+    dpus : PimBackend
         Simulated DPUs, fewer than or as many as there are cores.
     simulated : int
         How many DPUs `dpus` has.
@@ -82,10 +82,7 @@ class SampledPim:
         self._chosen = busiest(chunks, self._simulated)
         self._engine.load(chunks)
         self._dpus.load(chunks.select(self._chosen))
-        longest = int(chunks.lengths.max()) * chunks.records.itemsize
-        return self._transfer("to_dpu", longest) + self._transfer(
-            "to_dpu", self._problem.arguments(chunks).itemsize
-        )
+        return sum(self._transfer("to_dpu", nbytes) for nbytes in self._dpus.bytes_to_load(chunks))
 
     def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Train all cores, check the simulated ones against them. See `Backend.run_round`.

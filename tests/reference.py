@@ -10,7 +10,7 @@ from math import floor
 
 import numpy as np
 
-from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling, Update
+from swiftrl_core.learner import Algorithm, Bootstrap, Learner, NumberFormat, Sampling, Update
 
 WORD = 2**32
 
@@ -94,16 +94,21 @@ def update(
     record: np.void,
     random: Generator,
     start: list,
+    found: list,
     targets: list,
     visits: Counter,
 ) -> None:
-    """Learn from one record; `start` is the round's table, `targets` its Tbar, `visits` counts updates of pairs."""
+    """Learn from one record.
+
+    `start` is the round's table, `targets` its Tbar, `found` the table as the pass found it, `visits` counts updates of
+    pairs.
+    """
     step = int(record["step"])
     pair, next_state, terminated = step % 2**16, step // 2**16 % 2**15, step // 2**31
     towards = record["reward"] if learner.update == Update.TD else targets[pair]
     if not terminated:
         next_row = slice(next_state * n_actions, (next_state + 1) * n_actions)
-        row = q[next_row]
+        row = (found if learner.bootstrap == Bootstrap.FROZEN else q)[next_row]
         if learner.algorithm == Algorithm.SARSA and random.chance(int(args["explore_below"])):
             next_value = row[random.below(n_actions)]
         else:
@@ -155,9 +160,9 @@ def train_core(
         targets = None if targets is None else [int(value) for value in targets]
     start, visits = list(q), Counter()
     for episode in range(episodes):
-        before = np.array(q, learner.dtype).tobytes()
+        found, before = list(q), np.array(q, learner.dtype).tobytes()
         for position in order(learner, len(records), random):
-            update(learner, n_actions, args, q, records[position], random, start, targets, visits)
+            update(learner, n_actions, args, q, records[position], random, start, found, targets, visits)
         if passes is None and np.array(q, learner.dtype).tobytes() == before:
             passes = episode + 1
     return np.array(q, learner.dtype), random.state, passes or episodes

@@ -32,11 +32,14 @@ def test_every_variant_compiles_to_strict_ieee(algorithm, sampling, number_forma
 
 
 @pytest.mark.parametrize("number_format", NumberFormat)
+@pytest.mark.parametrize("bootstrap", ["current", "frozen"])
 @pytest.mark.parametrize(
     ("update", "schedule"), [("vr", "constant"), ("vr", "rescaled_linear"), ("td", "rescaled_linear")]
 )
-def test_choices_beyond_the_paper_compile_to_strict_ieee(number_format, update, schedule):
-    learner = Learner(number_format=number_format, update=update, alpha_schedule=schedule)
+def test_choices_beyond_the_paper_compile_to_strict_ieee(number_format, update, schedule, bootstrap):
+    learner = Learner(
+        number_format=number_format, update=update, alpha_schedule=schedule, bootstrap=bootstrap
+    )
     assert_strict(ptx_of(Problem(learner, 16, 4), Tables.IN_GLOBAL_MEMORY, "90"))
 
 

@@ -20,7 +20,7 @@ size_t offset(int member) {{
 
 
 @pytest.mark.parametrize("number_format", ["FP32", "INT32", "INT32_POW2"])
-@pytest.mark.parametrize("name", ["transition", "learner_args"])
+@pytest.mark.parametrize("name", ["transition", "learner_args", "run", "outcome"])
 def test_structs_have_the_size_and_offsets_that_c_gives_them(tmp_path, name, number_format):
     dtype = layout.struct(name, np.float32 if number_format == "FP32" else np.int32)
     source = tmp_path / "probe.c"

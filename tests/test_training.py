@@ -242,8 +242,3 @@ def test_a_table_too_large_for_wram_is_refused_by_pim_only():
 def test_an_unknown_backend_is_refused():
     with pytest.raises(SwiftRLError, match="backend is 'tpu': choose one of"):
         train(one_reward_per_state(3), Learner(), Schedule(1, 1, 1), "tpu")
-
-
-def test_more_tasklets_are_refused_for_now():
-    with pytest.raises(SwiftRLError, match="tasklets is 2: the learner kernel learns with 1 tasklet"):
-        train(one_reward_per_state(3), Learner(), Schedule(1, 1, 1), "pim", tasklets=2)

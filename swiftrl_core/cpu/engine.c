@@ -1,4 +1,5 @@
-/* Many virtual PIM cores on this CPU, a lane each: what dpu_src/learner.c does on one DPU, for 16 of them in step.
+/* Many virtual PIM cores on this CPU, a lane each: what dpu_src/learner.c or tasklet_learner.c does on one DPU, for 16 of
+ * them in step.
  *
  * Cores are independent, so the k-th update of 16 cores is one vector operation: arithmetic costs a sixteenth. What is
  * left is getting at the numbers. Every core reads a row of its own table and writes an entry of it (lanes.h); the one
@@ -7,8 +8,11 @@
  * The arithmetic is td_rule.h itself with vectors for numbers: IEEE single precision, no contraction, the kernel's
  * order. The random numbers are those of lcg.h, drawn when the kernel draws them. So the tables agree in every bit.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE as for the kernel; EARLY_EXIT, 0 or 1.
- * Every lane has the same alpha: ALPHA_SCHEDULE is left to scalar.c. */
+ * BOOTSTRAP_FROZEN (learn.h) spares an update the row: a lane reads one number of the next state, computed when the pass
+ * began. So the lanes, too, take the maximum once a state and pass.
+ *
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, BOOTSTRAP as for the kernel;
+ * EARLY_EXIT, 0 or 1. Every lane has the same alpha: ALPHA_SCHEDULE is left to scalar.c. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +32,7 @@
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 #define PAGE_BYTES 4096
 #define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
+#define AHEAD (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
 /* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
  * the others compute. Three, if their tables then fit a first level cache; one in RAN, whose cache misses need the room
@@ -41,13 +46,15 @@
 #endif
 
 /* Transitions, unpacked once for all episodes: where Q(s, a) stands in the table, where the row of the next state does
- * (the spare row after termination), and the reward. In SEQ and STR the k-th ones of all lanes stand together. In RAN
- * every lane goes its own way, so a lane's transitions stand together. */
+ * (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's number, N_STATES
+ * after termination. In SEQ and STR the k-th ones of all lanes stand together. In RAN every lane goes its own way, so a
+ * lane's transitions stand together. */
 #if SAMPLING == SAMPLING_RAN
 #define TOGETHER 1
 #else
 #define TOGETHER LANES
 #endif
+#define NEXT_PLACE(STATE) (BOOTSTRAP == BOOTSTRAP_FROZEN ? (STATE) : (STATE) * ROW)
 struct step {
   _Alignas(4 * TOGETHER) value_t reward[TOGETHER];
   place_t entry[TOGETHER];
@@ -66,6 +73,7 @@ struct group {
   mask_t rests;           /* lanes whose last pass changed nothing */
   const value_t *targets; /* UPDATE_VR: Tbar, and max Qbar(s, .) where a row begins; in the shape of a table */
   const value_t *values;
+  value_t *ahead; /* BOOTSTRAP_FROZEN: that of learn.h, state s of lane l at s * LANES + l */
 };
 
 int64_t lanes(void) { return LANES; }
@@ -87,11 +95,10 @@ static void unpack_one(struct step *steps, int64_t longest, int lane, int64_t i,
 /* One lane of a group's steps: its core's chunk, then padding up to the group's longest. */
 static void unpack_lane(struct step *steps, int64_t longest, int lane, const struct transition *chunk, int64_t length) {
   for (int64_t i = 0; i < length; i++) {
-    uint32_t step = chunk[i].step, pair = step & 0xffff, next = (step >> 16) & 0x7fff;
-    unpack_one(steps, longest, lane, i, pair / N_ACTIONS * ROW + pair % N_ACTIONS, step >> 31 ? SPARE : next * ROW,
-               chunk[i].reward);
+    uint32_t step = chunk[i].step, pair = step & 0xffff, next = step >> 31 ? N_STATES : (step >> 16) & 0x7fff;
+    unpack_one(steps, longest, lane, i, pair / N_ACTIONS * ROW + pair % N_ACTIONS, NEXT_PLACE(next), chunk[i].reward);
   }
-  for (int64_t i = length; i < longest; i++) unpack_one(steps, longest, lane, i, SPARE, SPARE, 0);
+  for (int64_t i = length; i < longest; i++) unpack_one(steps, longest, lane, i, SPARE, NEXT_PLACE(N_STATES), 0);
 }
 
 /* A group's steps. step_starts[g + 1] - step_starts[g] is how many transitions its longest chunk has. */
@@ -132,7 +139,34 @@ INLINE lanes_t value_of_next(const lanes_t column[ROW], mask_t terminated, words
 }
 #endif
 
-/* vr_update of learn.h: every lane learns from its transition; targets and values stand where its table's entries do. */
+#if BOOTSTRAP == BOOTSTRAP_FROZEN
+/* look_ahead of learn.h, for every state of every lane; nothing lies ahead of termination: x + -0 is x for every x. */
+static void look_ahead(struct group *group, const struct learner_args *args) {
+  for (uint32_t s = 0; s < N_STATES; s++) {
+    place_t place[LANES];
+    for (int l = 0; l < LANES; l++) place[l] = (place_t)(s * ROW);
+    lanes_t column[ROW];
+    load_columns(column, group->tables, place);
+    lanes_t value = largest(column);
+    if (UPDATE == UPDATE_VR) value -= group->values[s * ROW];
+    *(lanes_t *)(group->ahead + s * LANES) = discounted(value, args);
+  }
+  for (int l = 0; l < LANES; l++) group->ahead[N_STATES * LANES + l] = (value_t)-0.0f;
+}
+
+/* learn of learn.h: every lane learns from its transition, out of what its pass began with. */
+INLINE void learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
+                  const struct learner_args *args) {
+  (void)terminated;
+  lanes_t ahead;
+#pragma GCC unroll 16
+  for (int l = 0; l < LANES; l++) ahead[l] = group->ahead[next[l] * LANES + l];
+  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(group->targets, entry) : reward) + ahead;
+  lanes_t old = load_entries(group->tables, entry);
+  store_entries(group->tables, entry, old + step_towards(target, old, args));
+}
+#else
+/* UPDATE_VR of learn.h: every lane learns from its transition; targets and values stand where its table's entries do. */
 INLINE void vr_learn(struct group *group, const place_t *entry, const place_t *next, mask_t terminated,
                      const struct learner_args *args) {
   lanes_t column[ROW];
@@ -166,6 +200,7 @@ INLINE void learn(struct group *group, const place_t *entry, const place_t *next
   else
     td_learn(group, entry, next, reward, terminated, args);
 }
+#endif
 
 #if SAMPLING == SAMPLING_RAN
 /* A draw from 0 .. length - 1 in every lane that has draws left in this episode: x % n = x - n * floor(x / n), where
@@ -208,6 +243,10 @@ INLINE void update(struct group *group, int64_t i, const struct learner_args *ar
  * unrolled, since a CPU guesses from an instruction's address which store a load must wait for: with instructions of its
  * own a group waits for itself, not for the one before it. */
 static void pass(struct group team[TEAM], const struct learner_args *args) {
+#if BOOTSTRAP == BOOTSTRAP_FROZEN
+  for (int g = 0; g < TEAM; g++)
+    if (team[g].longest) look_ahead(&team[g], args);
+#endif
   int64_t shortest = team[0].longest;
   for (int g = 1; g < TEAM; g++)
     if (team[g].longest < shortest) shortest = team[g].longest;
@@ -302,10 +341,11 @@ int train_groups(const value_t *table, const value_t *targets, value_t *local, c
                  const int64_t *step_starts, struct learner_args *args, int64_t *passes, int64_t cores, int64_t first,
                  int64_t last) {
   /* Whole pages, so that where the tables fall in the cache, and with it the speed, is the same in every process. */
-  size_t bytes = ((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE * sizeof(value_t);
+  size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * AHEAD) * sizeof(value_t);
   value_t *tables = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
   if (!tables) return -1;
   value_t *shared_targets = tables + (1 + EARLY_EXIT) * TEAM * LANES * TABLE, *values = shared_targets + TABLE;
+  value_t *ahead = shared_targets + 2 * SHARED * TABLE;
   if (SHARED) {
     widen(shared_targets, targets);
     memset(values, 0, TABLE * sizeof(value_t));
@@ -320,7 +360,8 @@ int train_groups(const value_t *table, const value_t *targets, value_t *local, c
     struct group team[TEAM];
     for (int64_t g = 0; g < TEAM; g++)
       start(&team[g], number + g, tables + g * LANES * TABLE, table, steps, step_starts, args, cores, last);
-    for (int64_t g = 0; g < TEAM; g++) team[g].targets = shared_targets, team[g].values = values;
+    for (int64_t g = 0; g < TEAM; g++)
+      team[g].targets = shared_targets, team[g].values = values, team[g].ahead = ahead + g * LANES * AHEAD;
     train_team(team, &coefficients);
     for (int64_t g = 0; g < TEAM && number + g < last; g++) finish(&team[g], number + g, local, args, passes, cores);
   }

@@ -1,11 +1,12 @@
-/* A few virtual PIM cores on this CPU, one after another: what dpu_src/learner.c does on one DPU, without the DMA.
+/* A few virtual PIM cores on this CPU, one after another: what dpu_src/learner.c or tasklet_learner.c does on one DPU,
+ * without the DMA.
  *
  * Includes the kernel's learn.h and nothing clever. The backend takes it where there are too few cores to fill lanes
  * (engine.c) or each lane would have another alpha, and the tests to have a second opinion. A core's chunk stays in the
  * cache for all the episodes of a round.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, ALPHA_SCHEDULE as for the kernel;
- * EARLY_EXIT, 0 or 1. */
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, ALPHA_SCHEDULE, BOOTSTRAP as for the
+ * kernel; EARLY_EXIT, 0 or 1. */
 #include <stdint.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@
 
 static uint32_t pass(value_t *restrict q, const struct transition *restrict chunk, const struct learner_args *args,
                      uint32_t random_state, const struct beside *beside) {
+  if (BOOTSTRAP == BOOTSTRAP_FROZEN)
+    for (uint32_t s = 0; s < N_STATES; s++) look_ahead(s, q, args, beside);
   for (uint32_t offset = 0; offset < STRIDE; offset++)
     for (uint32_t i = offset; i < args->transitions; i += STRIDE) {
       uint32_t index = SAMPLING == SAMPLING_RAN ? lcg_below(&random_state, args->transitions) : i;
@@ -30,9 +33,9 @@ static uint32_t pass(value_t *restrict q, const struct transition *restrict chun
  * round goes on. passes[c] counts episodes that were run; with EARLY_EXIT the first that changes no bit is the last. */
 void train_cores(const value_t *table, const value_t *targets, value_t *local, const struct transition *records,
                  const int64_t *starts, struct learner_args *args, int64_t *passes, int64_t first, int64_t last) {
-  value_t values[N_STATES];
+  value_t values[N_STATES], ahead[N_STATES];
   uint16_t visits[ENTRIES];
-  struct beside beside = {targets, values, visits};
+  struct beside beside = {targets, values, visits, ahead};
   if (UPDATE == UPDATE_VR) keep_values(values, table);
   for (int64_t core = first; core < last; core++) {
     struct learner_args a = args[core];

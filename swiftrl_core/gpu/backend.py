@@ -127,10 +127,12 @@ class GpuBackend:
         learner, entries, states = self._problem.learner, self._problem.entries, self._problem.n_states
         vr = learner.update == Update.VR
         visits = -(-self._cores // LANES) * LANES * entries * VISITS_BYTES
+        apart = learner.freezes and self._tables == Tables.IN_GLOBAL_MEMORY
         return {
             "targets": vr * entries * self._entry_bytes,
             "values": vr * states * self._entry_bytes,
             "visits": learner.decays * visits,
+            "ahead": apart * self._cores * states * self._entry_bytes,
         }
 
     def _warm_up(self) -> None:
@@ -149,7 +151,7 @@ class GpuBackend:
             items = self._cores * self._problem.entries
             self._launch("start_tables", items, THREADS, ["table", "tables", self._cores])
         arguments = ["table", "tables", "records", "tile_starts", "args", self._cores, episodes]
-        arguments += ["targets", "values", "visits"]
+        arguments += ["targets", "values", "visits", "ahead"]
         self._launch("train", self._cores, LANES, arguments, self._shared_bytes)
 
     def _average(self) -> None:

@@ -39,8 +39,9 @@ class Tables(StrEnum):
 
 
 def shared_bytes(problem: Problem) -> int:
-    """Return the bytes of a block's tables: one for each of its lanes."""
-    return LANES * problem.entries * problem.learner.dtype.itemsize
+    """Return the bytes of a block's tables: one for each of its lanes, and in a frozen bootstrap the states' values."""
+    beside = problem.n_states if problem.learner.freezes else 0
+    return LANES * (problem.entries + beside) * problem.learner.dtype.itemsize
 
 
 def placement(problem: Problem, shared_limit: int) -> Tables:

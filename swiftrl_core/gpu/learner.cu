@@ -1,4 +1,4 @@
-/* Many virtual PIM cores on a GPU: what dpu_src/learner.c does on one DPU, on every core at once.
+/* Many virtual PIM cores on a GPU: what dpu_src/learner.c or tasklet_learner.c does on one DPU, on every core at once.
  *
  * One lane is one virtual core. A core's updates are a chain, each reading what the last one wrote, so there is nothing
  * to share out within a core; there are thousands of cores, and within a round they share nothing. Hence no lane ever
@@ -18,8 +18,8 @@
  * TABLES_ONE_FOR_ALL is the other shape, a baseline: a single table in global memory, whose entries all lanes
  * update atomically. What a lane reads then depends on who came first: its results differ from run to run.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, UPDATE, ALPHA_SCHEDULE (layout.h), N_STATES, N_ACTIONS, TABLES
- * (tile.h). This is also C11, so that a test can run it on the host, with loops for blocks and threads. */
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, UPDATE, ALPHA_SCHEDULE, BOOTSTRAP (layout.h), N_STATES, N_ACTIONS,
+ * TABLES (tile.h). This is also C11, so that a test can run it on the host, with loops for blocks and threads. */
 #include "tile.h"
 /* After its TABLE_STRIDE. */
 #include "learn.h"
@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #if TABLES == TABLES_IN_SHARED_MEMORY
-extern __shared__ value_t tile_tables[]; /* TABLE_ENTRIES * LANES */
+extern __shared__ value_t tile_tables[]; /* TABLE_ENTRIES * LANES; BOOTSTRAP_FROZEN: and N_STATES * LANES more */
 #endif
 
 /* A transition, in one load of 8 bytes. */
@@ -97,6 +97,8 @@ INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struc
   uint32_t row = 0;
   struct transition t = load(chunk);
   for (uint64_t n = 0; n < updates; n++) {
+    if (BOOTSTRAP == BOOTSTRAP_FROZEN && row == 0)
+      for (uint32_t s = 0; s < N_STATES; s++) look_ahead(s, q, &a, beside);
     row = row_after(row, a.transitions);
     struct transition next = load(&chunk[(uint64_t)row * LANES]);
     learn_here(q, t, &a, &random_state, beside);
@@ -109,19 +111,22 @@ INLINE uint32_t train_core(value_t *q, const uint64_t *__restrict__ chunk, struc
 /* One round. `table` is where every core starts, `tables` (tile.h: place) what each ends with; TABLES_ONE_FOR_ALL
  * learns in `table` and leaves `tables` alone, TABLES_IN_GLOBAL_MEMORY expects `tables` filled by start_tables.
  * `records` are tiles of rows, tile t from tile_starts[t] on. The argument `episodes` counts, not the member of args,
- * so that args go to the GPU once; their random_state is left where the next round goes on. The last three are what
- * learn.h keeps beside the table: the same for all cores but `visits`, whose entries stand as those of `tables`. */
+ * so that args go to the GPU once; their random_state is left where the next round goes on. The last four are what
+ * learn.h keeps beside the table: the same for all cores but `visits`, whose entries stand as those of `tables`, and
+ * `ahead`, N_STATES a core, for which TABLES_IN_SHARED_MEMORY has a place of its own. */
 __global__ void train(value_t *table, value_t *tables, const uint64_t *__restrict__ records,
                       const uint64_t *__restrict__ tile_starts, struct learner_args *args, uint32_t cores,
-                      uint32_t episodes, const value_t *targets, const value_t *values, uint16_t *visits) {
+                      uint32_t episodes, const value_t *targets, const value_t *values, uint16_t *visits,
+                      value_t *ahead) {
   uint64_t core = thread_number();
   if (core >= cores) return;
-  struct beside beside = {targets, values, visits + place(core, 0)};
+  struct beside beside = {targets, values, visits + place(core, 0), ahead + core * N_STATES};
   if (ALPHA_SCHEDULE != ALPHA_SCHEDULE_CONSTANT)
     for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) beside.visits[entry * TABLE_STRIDE] = 0;
   const uint64_t *chunk = records + tile_starts[blockIdx.x] + threadIdx.x;
 #if TABLES == TABLES_IN_SHARED_MEMORY
   value_t *q = tile_tables + threadIdx.x;
+  beside.ahead = q + TABLE_ENTRIES * LANES;
   for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) q[entry * LANES] = table[entry];
   args[core].random_state = train_core(q, chunk, args[core], episodes, &beside);
   for (uint32_t entry = 0; entry < TABLE_ENTRIES; entry++) tables[place(core, entry)] = q[entry * LANES];

@@ -2,16 +2,20 @@
 
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 from swiftrl_core import toolchain
 from swiftrl_core.backends import Problem
+from swiftrl_core.checks import whole_number
 from swiftrl_core.dpusim import compile_kernel
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import KERNEL_DIRECTORY, constant
 from swiftrl_core.learner import Update
+from swiftrl_core.pim import tuning
 
 LEARNER = KERNEL_DIRECTORY / "learner.c"
+TASKLET_LEARNER = KERNEL_DIRECTORY / "tasklet_learner.c"
 MULTI_AGENT = KERNEL_DIRECTORY / "multi_agent.c"
 VENDOR_COMPILER = "dpu-upmem-dpurte-clang"
 
@@ -22,28 +26,62 @@ STACK_BYTES = 1024
 RESERVED_WRAM_BYTES = 512
 """For the arguments and the runtime's own variables; the linker has the last word."""
 TASKLET_BYTES = 64
-"""What each further tasklet of `multi_agent.c` adds: its arguments, and the runtime's cache for it."""
+"""What each further tasklet adds: its arguments or its share, and the runtime's cache for it."""
+LEAST_BLOCK_BYTES = 64
+"""Of a tasklet's transitions in `tasklet_learner.c`: eight words, about the instructions that a DMA transfer takes."""
 MOST_TASKLETS = 24
 """Hardware threads of a v1A chip; v1B has 16, and the SDK refuses a program that asks for more."""
 
 
-def compile_learner(problem: Problem, *, for_hardware: bool) -> Path:
-    """Return the ELF of `learner.c` for a problem, from the cache where it was built before.
+def compile_learner(
+    problem: Problem, tasklets: int = 1, *, kernel: str = "paper", for_hardware: bool
+) -> Path:
+    """Return the ELF of a problem's learner kernel, from the cache where it was built before.
+
+    That is `learner.c`, or with a frozen bootstrap `tasklet_learner.c`.
 
     Parameters
     ----------
     problem : Problem
         Its learner chooses the variant, its counts of states and actions size the table.
+    tasklets : int
+        That learn on each DPU: 1, or with a frozen bootstrap up to 24.
+    kernel : {"paper", "tuned"}
+        `learner.c` as in the paper, or with every step of `tuning` that saves this learner something: the same bits.
     for_hardware : bool
         Build with the UPMEM SDK's compiler rather than for the simulator.
 
     Raises
     ------
     SwiftRLError
-        If the Q-table does not fit a DPU's WRAM, or the compiler fails.
+        If there is no such kernel, there are not that many tasklets or the learner cannot use them, the Q-table does
+        not fit a DPU's WRAM beside what they need, or the compiler fails.
     """
+    whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
+    if tasklets != 1 and not problem.learner.freezes:
+        raise SwiftRLError(
+            f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
+            "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
+        )
     _check_table_fits(problem)
-    return _compile(LEARNER, problem, 1, for_hardware=for_hardware)
+    if not problem.learner.freezes:
+        steps = tuning.steps(problem, kernel, _room(problem))
+        return compile_steps(problem, steps, for_hardware=for_hardware)
+    if kernel != "paper":
+        raise SwiftRLError(
+            f"kernel is {kernel!r}: a learner with a frozen bootstrap has one kernel only; leave it out, or use "
+            "bootstrap current"
+        )
+    block = {"BLOCK_BYTES": _block_bytes(problem, tasklets)}
+    return _compile(TASKLET_LEARNER, problem, tasklets, block, for_hardware=for_hardware)
+
+
+def compile_steps(
+    problem: Problem, steps: Collection[tuning.Step], source: Path = LEARNER, *, for_hardware: bool = False
+) -> Path:
+    """Return the ELF of `learner.c`, or of a source that includes it, with some steps of `tuning` built in."""
+    macros = tuning.switches(problem, steps, _room(problem))
+    return _compile(source, problem, 1, macros, for_hardware=for_hardware)
 
 
 def compile_agents(problem: Problem, agents: int, *, for_hardware: bool) -> Path:
@@ -96,20 +134,48 @@ def _check_table_fits(problem: Problem) -> None:
         )
 
 
+def _room(problem: Problem) -> int:
+    """Return the bytes of WRAM beside the table and what the learner keeps beside it."""
+    return largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _bytes_beside(problem)
+
+
 def _bytes_beside(problem: Problem) -> int:
     """Return the WRAM that `struct beside` of learn.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
-    return of_vr + (2 * problem.entries if problem.learner.decays else 0)
+    of_decay = 2 * problem.entries if problem.learner.decays else 0
+    return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.freezes else 0)
 
 
-def _compile(source: Path, problem: Problem, tasklets: int, *, for_hardware: bool) -> Path:
-    defines = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
+def _block_bytes(problem: Problem, tasklets: int) -> int:
+    """Return how much of WRAM each tasklet has for its transitions: all that is left, up to a DMA transfer."""
+    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _bytes_beside(problem)
+    each = STACK_BYTES + TASKLET_BYTES
+    block = min(room // tasklets - each, constant("DMA_BLOCK_BYTES")) // 8 * 8
+    if block < LEAST_BLOCK_BYTES:
+        most = room // (each + LEAST_BLOCK_BYTES)
+        raise SwiftRLError(
+            f"tasklets is {tasklets}: beside a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
+            f"and what the learner keeps, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
+        )
+    return block
+
+
+def _compile(
+    source: Path,
+    problem: Problem,
+    tasklets: int,
+    sizes: dict[str, object] | None = None,
+    *,
+    for_hardware: bool,
+) -> Path:
+    counts = {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
+    defines = problem.learner.switches | counts | (sizes or {})
     if for_hardware:
         return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
     return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])
 
 
-def _compile_with_sdk(source: Path, defines: dict[str, int]) -> Path:
+def _compile_with_sdk(source: Path, defines: dict[str, object]) -> Path:
     compiler = shutil.which(VENDOR_COMPILER)
     if compiler is None:
         raise SwiftRLError(
