@@ -43,9 +43,17 @@
 #include <stdint.h>
 
 #include "inline.h"
+#include "tuning.h"
+
+#if CONSTANT_DIVISION
+#include "constant_division.h"
+#endif
 
 /* x / divisor to the nearest integer, ties away from zero; |x| + divisor / 2 fits 32 bits. */
 INLINE int32_t divide_round(int32_t x, int32_t divisor) {
+#if CONSTANT_DIVISION
+  if (__builtin_constant_p(divisor) && is_decimal(divisor)) return divide_round_by_constant(x, divisor);
+#endif
   int32_t half = divisor >> 1;
   return (x < 0 ? x - half : x + half) / divisor;
 }

@@ -14,6 +14,7 @@
 #include "inline.h"
 #include "layout.h"
 #include "lcg.h"
+#include "soft_float.h"
 #include "td_rule.h"
 
 /* Entries of a table stand next to each other, except on a GPU that interleaves the tables of its lanes. */
@@ -25,7 +26,7 @@
 INLINE value_t largest(const value_t *row) {
   value_t best = row[0];
   for (uint32_t a = 1; a < N_ACTIONS; a++)
-    if (row[a * TABLE_STRIDE] > best) best = row[a * TABLE_STRIDE];
+    if (EXCEEDS(row[a * TABLE_STRIDE], best)) best = row[a * TABLE_STRIDE];
   return best;
 }
 
