@@ -191,7 +191,7 @@ _UPIMULATOR = HardwareProfile(
     serial_to_dpu=0.58,
     serial_from_dpu=0.11,
     # Median intercept of lines through the rows of five kernels (0.21 ms); dpusim/validation/hardware.py fits it.
-    launch_s=0.2e-3,
+    launch_s=0.21e-3,
     source=(
         "Bandwidths and launch latency fitted to the hardware rows published with uPIMulator (1, 4, 16, 64 DPUs; "
         "16 tasklets). "

@@ -12,7 +12,8 @@ BARRIER_INIT(in_step, NR_TASKLETS)
 __host uint32_t pixels, bins; /* bins * 4 bytes go out in one DMA: at most 512 */
 static uint32_t *histograms[NR_TASKLETS];
 
-static void count_block(uint32_t *histogram, uint32_t n_bins, const uint32_t *block, uint32_t n) {
+__attribute__((noinline)) static void count_block(uint32_t *histogram, uint32_t n_bins, const uint32_t *block,
+                                                  uint32_t n) {
   for (uint32_t i = 0; i < n; i++) histogram[(block[i] * n_bins) >> DEPTH]++;
 }
 

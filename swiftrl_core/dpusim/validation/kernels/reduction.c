@@ -13,7 +13,7 @@ __host uint32_t elements;
 __host int64_t sum;
 static int64_t partial[NR_TASKLETS];
 
-static int64_t sum_block(const int64_t *block, uint32_t n) {
+__attribute__((noinline)) static int64_t sum_block(const int64_t *block, uint32_t n) {
   int64_t total = 0;
   for (uint32_t i = 0; i < n; i++) total += block[i];
   return total;

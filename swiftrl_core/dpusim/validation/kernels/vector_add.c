@@ -10,7 +10,7 @@
 BARRIER_INIT(started, NR_TASKLETS)
 __host uint32_t elements; /* of each vector; the second one lies right behind the first */
 
-static void add_block(int32_t *b, const int32_t *a, uint32_t n) {
+__attribute__((noinline)) static void add_block(int32_t *b, const int32_t *a, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) b[i] += a[i];
 }
 
