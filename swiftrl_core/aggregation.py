@@ -15,9 +15,6 @@ visits are drawn; there n_k is the expected number, which is the same: known bef
 
 import numpy as np
 
-from swiftrl_core.chunks import Chunks
-from swiftrl_core.layout import constant
-
 
 def mean(tables: np.ndarray) -> np.ndarray:
     """Return the plain mean of all tables, the paper's aggregation.
@@ -67,14 +64,6 @@ def weighted(tables: np.ndarray, weights: np.ndarray, old: np.ndarray) -> np.nda
         total += table.astype(total.dtype) * weight
     weight = weights.sum(axis=0, dtype=np.int64)
     return np.where(weight > 0, _divided(total, np.maximum(weight, 1), tables.dtype), old)
-
-
-def visits(chunks: Chunks, entries: int) -> np.ndarray:
-    """Return how often each chunk holds each pair, int32 (cores, entries)."""
-    core = np.repeat(np.arange(chunks.cores), chunks.lengths)
-    pair = chunks.records["step"] % constant("PAIR_LIMIT")
-    counted = np.bincount(core * entries + pair, minlength=chunks.cores * entries)
-    return counted.astype(np.int32).reshape(chunks.cores, entries)
 
 
 def _divided(total: np.ndarray, by: int | np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ COLUMNS = pa.schema(
         column("aggregation", pa.string()),
         column("update", pa.string()),
         column("alpha_schedule", pa.string()),
+        column("bootstrap", pa.string()),
         column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
         column("gamma", pa.float64()),
         column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
@@ -102,7 +104,7 @@ COLUMNS = pa.schema(
         column("pim_kernel", pa.float64()),
         column("inter_pim_core", pa.float64()),
         column("pim_to_cpu", pa.float64()),
-        column("host_averaging", pa.float64()),  # part of the two before; always measured
+        column("host_averaging", pa.float64()),  # part of the others but the kernel; always measured
         column("evidence", pa.string()),
         column("simulated_dpus", pa.int64(), nullable=True),  # of the `cores`; null where none was simulated
         column("hardware_profile", pa.string(), nullable=True),
@@ -244,7 +246,8 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
     SwiftRLError
         If a row lacks a column, has one more, or a value does not fit its column.
     """
-    rows = list(rows)
+    later = {name: value for name, value in LATER.items() if name in columns.names}
+    rows = [later | dict(row) for row in rows]
     for row in rows:
         check_version(row.get("schema_version"), f"the row {row.get('config_hash')}")
         if missing := columns.names - row.keys():
@@ -318,12 +321,20 @@ def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.Data
         ) from error
     if not whole:
         raise SwiftRLError(f"{path} does not match the checksum in its manifest; compact it again")
-    table = parquet.read_table(path)
+    table = _with_later_columns(parquet.read_table(path), columns)
     if table.schema.remove_metadata() != columns:
         raise SwiftRLError(
             f"{path} has other columns than schema version {ROW_SCHEMA_VERSION}; compact it again"
         )
     return table.to_pandas()
+
+
+def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Return a table of the version's first days with what its rows stand for in the columns that came later."""
+    for name in LATER.keys() & set(columns.names) - set(table.column_names):
+        values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
+        table = table.add_column(columns.get_field_index(name), columns.field(name), values)
+    return table
 
 
 def check_version(found: Any, what: str) -> None:

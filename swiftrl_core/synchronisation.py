@@ -1,10 +1,13 @@
 """The host's part of a round: what goes down to the cores, and how what comes up becomes one table."""
 
+import time
+
 import numpy as np
 
 from swiftrl_core import aggregation
 from swiftrl_core.backends import Problem
 from swiftrl_core.chunks import Chunks
+from swiftrl_core.cpu.counting import Counter
 from swiftrl_core.learner import Aggregation, Update
 from swiftrl_core.variance_reduction import BellmanTargets
 
@@ -13,26 +16,37 @@ ENTRY_BYTES = 4
 
 
 class Synchronisation:
-    """Everything between two rounds that the learner's choices decide.
-
-    Counting pairs and transitions is part of cutting the data into chunks: like packing it is done before the first
-    round, and no time is booked for it.
+    """Everything between two rounds that the learner's choices decide. Used as load, then targets and combine in turns.
 
     Parameters
     ----------
     problem : Problem
-    chunks : Chunks
     """
 
-    def __init__(self, problem: Problem, chunks: Chunks) -> None:
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
         learner = problem.learner
-        self._targets = BellmanTargets(problem, chunks.records) if learner.update == Update.VR else None
-        self._weights = None
-        if learner.aggregation != Aggregation.MEAN:
-            visits = aggregation.visits(chunks, problem.entries)
-            self._weights = (
-                visits if learner.aggregation == Aggregation.COUNT else (visits > 0).astype(np.int32)
-            )
+        self._reduces_variance = learner.update == Update.VR
+        self._weighs = learner.aggregation != Aggregation.MEAN
+        self._counter = Counter(problem) if self._reduces_variance or self._weighs else None
+        self._targets: BellmanTargets | None = None
+        self._weights: np.ndarray | None = None
+
+    def load(self, chunks: Chunks) -> float:
+        """Count what the learner's choices need of the data; return the seconds it took, 0 where they need nothing.
+
+        It is the host's work on the data beyond the paper's, before the first round.
+        """
+        if self._counter is None:
+            return 0.0
+        start = time.perf_counter()
+        if self._reduces_variance:
+            self._targets = BellmanTargets(self._problem, self._counter.outcomes(chunks.records))
+        if self._weighs:
+            visits = self._counter.visits(chunks)
+            only_whether = self._problem.learner.aggregation == Aggregation.VISITED
+            self._weights = (visits > 0).astype(np.int32) if only_whether else visits
+        return time.perf_counter() - start
 
     def targets(self, table: np.ndarray) -> np.ndarray | None:
         """Return what goes down beside the table (entries,): Tbar in update vr, else None."""

@@ -71,7 +71,7 @@ class Breakdown:
     Attributes
     ----------
     cpu_to_pim : float
-        Chunks and the first table to the cores.
+        Chunks and the first table to the cores; what the host has to count of the data beforehand.
     pim_kernel : float
         Learning.
     inter_pim_core : float
@@ -79,7 +79,8 @@ class Breakdown:
     pim_to_cpu : float
         The last round's tables to the host, averaged into the result.
     host_averaging : float
-        The share of the parts above that the host spent on averaging and, in update vr, on each round's targets.
+        The share of the parts above that the host spent on averaging, in update vr on each round's targets, and on
+        counting the data for aggregations other than mean and for vr, which is part of `cpu_to_pim`.
         Measured, here on a clock or by the backend.
     evidence : Evidence
         What the rest of the times are.
@@ -225,10 +226,12 @@ def _run_rounds(
     A round's ends count as the paper counts them.
     """
     table = np.zeros(problem.entries, problem.learner.dtype)
-    cpu_to_pim = machine.load(chunks)
-    kernel = synchronisation = pim_to_cpu = averaging = 0.0
+    host = Synchronisation(problem)
+    averaging = host.load(chunks)
+    cpu_to_pim = machine.load(chunks) + averaging
+    kernel = synchronisation = pim_to_cpu = 0.0
     left_out = 0
-    run_rounds = partial(_synchronise_here, machine, Synchronisation(problem, chunks))
+    run_rounds = partial(_synchronise_here, machine, host)
     if problem.learner.synchronises_as_the_paper:
         run_rounds = getattr(machine, "run_rounds", run_rounds)
     for number, done in enumerate(run_rounds(table, rounds)):

@@ -10,9 +10,9 @@ and not a million. In float64, rounded once to the number format; gamma is the e
 import numpy as np
 
 from swiftrl_core.backends import Problem
+from swiftrl_core.cpu.counting import Outcomes
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.fixed_point import LARGEST_ENTRY
-from swiftrl_core.layout import constant
 from swiftrl_core.learner import NumberFormat
 
 
@@ -22,21 +22,13 @@ class BellmanTargets:
     Parameters
     ----------
     problem : Problem
-    records : structured array (n,)
-        `struct transition` of layout.h, in any order: all the data.
+    counted : Outcomes
+        All the data.
     """
 
-    def __init__(self, problem: Problem, records: np.ndarray) -> None:
+    def __init__(self, problem: Problem, counted: Outcomes) -> None:
         self._problem = problem
-        step, states = records["step"], problem.n_states
-        pair = (step % constant("PAIR_LIMIT")).astype(np.int64)
-        terminated = step >> 31 != 0
-        following = np.where(terminated, states, step >> 16 & 0x7FFF)  # a state more, whose value is 0
-        places, counts = np.unique(pair * (states + 1) + following, return_counts=True)
-        self._pair, self._following = np.divmod(places, states + 1)
-        self._counts = counts.astype(np.float64)
-        self._rewards = np.bincount(pair, records["reward"].astype(np.float64), problem.entries)
-        self._seen = np.bincount(pair, minlength=problem.entries)
+        self._counted = counted
         if problem.learner.number_format == NumberFormat.FP32:
             self._largest_gap = self._largest_entry = float(np.finfo(np.float32).max)
         else:
@@ -46,7 +38,7 @@ class BellmanTargets:
     def of(self, table: np.ndarray) -> np.ndarray:
         """Return Tbar; 0 for a pair that the data do not hold, which no core asks for.
 
-        Sums run in float64 over a pair's rewards in the order of `records`, and over its next states in ascending
+        Sums run in float64 over a pair's rewards in the order of the data, and over its next states in ascending
         order, count times value; then (rewards + gamma * values) / transitions, rounded once: to float32, or to the
         nearest integer, ties to even.
 
@@ -65,11 +57,12 @@ class BellmanTargets:
             If Tbar is so far from Qbar that learning on would overflow: the run diverges.
         """
         learner = self._problem.learner
-        values = np.append(state_values(table, self._problem.n_actions), 0).astype(np.float64)
-        ahead = np.bincount(self._pair, self._counts * values[self._following], self._problem.entries)
+        data = self._counted
+        values = state_values(table, self._problem.n_actions).astype(np.float64)
+        ahead = np.bincount(data.pair, data.count * values[data.next_state], self._problem.entries)
         with np.errstate(over="ignore", invalid="ignore"):
-            targets = (self._rewards + learner.gamma * ahead) / np.maximum(self._seen, 1)
-            gap = np.abs(targets - table)[self._seen > 0].max()
+            targets = (data.rewards + learner.gamma * ahead) / np.maximum(data.visits, 1)
+            gap = np.abs(targets - table)[data.visits > 0].max()
         if not gap <= self._largest_gap or not np.abs(table).max() <= self._largest_entry:
             raise SwiftRLError(
                 f"update vr diverges: a round's table is {gap / learner.scale:g} away from its targets, and "

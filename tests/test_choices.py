@@ -16,6 +16,7 @@ from swiftrl_core import aggregation, backends, training
 from swiftrl_core.backends import Problem, open_backend
 from swiftrl_core.chunks import split
 from swiftrl_core.cpu import backend as cpu
+from swiftrl_core.cpu.counting import Counter
 from swiftrl_core.cpu.model import empirical_fixed_point
 from swiftrl_core.datasets import collect
 from swiftrl_core.errors import SwiftRLError
@@ -95,7 +96,8 @@ def test_targets_equal_plain_python(number_format, rows, gamma, shape, seed):
     rng = np.random.default_rng(seed)
     records = records_of(learner, shape, rows, rng)
     table = learner.to_raw(rng.uniform(-1, 1, shape[0] * shape[1]))
-    got = BellmanTargets(Problem(learner, *shape), records).of(table)
+    problem = Problem(learner, *shape)
+    got = BellmanTargets(problem, Counter(problem).outcomes(records)).of(table)
     wanted = reference.bellman_targets(learner, shape[1], table, records)
     assert_same_bits([got], [wanted])
 
@@ -112,7 +114,8 @@ def test_aggregation_equals_plain_python(number_format, kind, lengths, scale, se
     rng = np.random.default_rng(seed)
     chunks = chunks_of(records_of(learner, (4, 2), sum(lengths), rng), lengths)
     tables, old = (learner.to_raw(rng.uniform(-scale, scale, s)) for s in ((len(lengths), 8), 8))
-    host = training.Synchronisation(Problem(learner, 4, 2), chunks)
+    host = training.Synchronisation(Problem(learner, 4, 2))
+    host.load(chunks)
     each = [chunks.chunk(core) for core in range(chunks.cores)]
     assert_same_bits([host.combine(tables, old)], [reference.combined(learner, tables, old, each)])
 
@@ -241,7 +244,8 @@ def test_the_fixed_point_of_vr_is_the_model_s(sampling, kind, seed, cores, tau):
             update="vr", aggregation=kind,
         )  # fmt: skip
         problem, chunks = Problem(learner, 5, 2), split(data, learner, cores)
-        host, machine = training.Synchronisation(problem, chunks), open_backend("cpu", problem, cores)
+        host, machine = training.Synchronisation(problem), open_backend("cpu", problem, cores)
+        host.load(chunks)
         machine.load(chunks)
         table = learner.to_raw(solved.ravel())
         for _ in range(5):
@@ -267,7 +271,7 @@ def test_a_core_that_saw_nothing_does_not_hold_the_others_back():
     data = random_data(0, rows=40, states=10, actions=2, scale=1.0)
     problem = Problem(Learner(reward_range=data.reward_range), 10, 2)
     chunks = split(data, problem.learner, 8)
-    counted = aggregation.visits(chunks, 20)
+    counted = Counter(problem).visits(chunks)
     assert counted.sum() == 40
     pairs = data.state * 2 + data.action
     np.testing.assert_array_equal(counted.sum(axis=0), np.bincount(pairs, minlength=20))
@@ -383,7 +387,8 @@ def test_what_stands_beside_the_table_needs_room_in_wram():
 def test_a_run_that_diverges_stops_before_a_product_overflows(number_format):
     learner = Learner(number_format=number_format, update="vr", reward_range=(-1.0, 1.0))
     records = records_of(learner, (5, 2), 50, np.random.default_rng(0))
-    host = BellmanTargets(Problem(learner, 5, 2), records)
+    problem = Problem(learner, 5, 2)
+    host = BellmanTargets(problem, Counter(problem).outcomes(records))
     far = int(learner.coefficients.largest_gap)
     host.of(np.full(10, far // 2, np.int32))
     table = np.zeros(10, np.int32)

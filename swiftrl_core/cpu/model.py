@@ -145,7 +145,7 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
 def _compile(problem: Problem) -> ctypes._CFuncPtr:
     library = toolchain.compile_shared_library(
         [SOURCE],
-        headers=[KERNEL_DIRECTORY / "layout.h"],
+        headers=[SOURCE.with_name("counting.h"), KERNEL_DIRECTORY / "layout.h"],
         include_directories=[KERNEL_DIRECTORY],
         flags=[f"-DNUMBER_FORMAT={problem.learner.switches['NUMBER_FORMAT']}"],
     )
