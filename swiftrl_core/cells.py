@@ -34,12 +34,14 @@ from swiftrl_core.learner import (
     Aggregation,
     Algorithm,
     AlphaSchedule,
+    Bootstrap,
     Learner,
     NumberFormat,
     Sampling,
     Update,
 )
 from swiftrl_core.pim.binding import hardware_reason
+from swiftrl_core.pim.kernels import check_tasklets
 from swiftrl_core.runs import alone_on, taken_alone
 from swiftrl_core.training import Schedule, TrainingResult, train
 
@@ -67,7 +69,7 @@ class Cell:
         Rows to collect, or rows to use of the file, from its start; by default 100,000, or all of the file.
     data_seed : int, optional
         Seeds the collection; by default `seed`, so that a grid over seeds runs over data sets, too.
-    algorithm, sampling, number_format, aggregation, update, alpha_schedule, alpha, gamma, epsilon
+    algorithm, sampling, number_format, aggregation, update, alpha_schedule, bootstrap, alpha, gamma, epsilon
         See `Learner`. What has no meaning is set to None: `epsilon` in Q-learning, `alpha` in a falling schedule.
     cores, episodes, tau, seed : int
         See `Schedule`; `tau` is at most `episodes`.
@@ -105,6 +107,7 @@ class Cell:
     aggregation: Aggregation = Aggregation.MEAN
     update: Update = Update.TD
     alpha_schedule: AlphaSchedule = AlphaSchedule.CONSTANT
+    bootstrap: Bootstrap = Bootstrap.CURRENT
     alpha: float | None = 0.1
     gamma: float = 0.95
     epsilon: float | None = 0.1
@@ -132,7 +135,7 @@ class Cell:
             **self._settled_data(),
         )
         _check_schedule(self)
-        _check_backend(self)
+        _check_backend(self, learner)
         backends.check_learner(self.backend, learner)
         if self.alpha is None and not learner.decays:
             raise SwiftRLError("alpha is missing: a constant learning rate needs a number, such as 0.1")
@@ -152,8 +155,10 @@ class Cell:
 
     @cached_property
     def config_hash(self) -> str:
-        """The first 20 hexadecimal digits of the SHA-256 of `config`."""
-        return hashlib.sha256(_json(self.config).encode()).hexdigest()[:20]
+        """The first 20 hexadecimal digits of the SHA-256 of `config`, without what `results.LATER` takes as given."""
+        later = results.LATER.items()
+        named = {name: value for name, value in self.config.items() if (name, value) not in later}
+        return hashlib.sha256(_json(named).encode()).hexdigest()[:20]
 
     @property
     def label(self) -> str:
@@ -256,6 +261,7 @@ class Cell:
             self.aggregation,
             self.update,
             self.alpha_schedule,
+            self.bootstrap,
         )
 
     def _settled_data(self) -> dict[str, Any]:
@@ -372,6 +378,7 @@ _CHECKS = MappingProxyType(
         "aggregation": _text,
         "update": _text,
         "alpha_schedule": _text,
+        "bootstrap": _text,
         "alpha": _number,
         "gamma": _number,
         "epsilon": _number,
@@ -401,7 +408,7 @@ def _check_schedule(cell: Cell) -> None:
         )
 
 
-def _check_backend(cell: Cell) -> None:
+def _check_backend(cell: Cell, learner: Learner) -> None:
     """Refuse what the backend would refuse, without opening it."""
     known = _backend_options(cell.backend)
     for name in cell.backend_options:
@@ -410,6 +417,8 @@ def _check_backend(cell: Cell) -> None:
             raise SwiftRLError(f"backend {cell.backend} has no option {name!r}: {offered}")
     if cell.backend_options.get(SAMPLE, "all") != "all":
         whole_number(cell.backend_options[SAMPLE], SAMPLE, 1, cell.cores)
+    if cell.backend == "pim":
+        check_tasklets(learner, cell.backend_options.get("tasklets", 1))
     if cell.hardware and cell.backend != "pim":
         raise SwiftRLError(f"hardware does not apply to backend {cell.backend}: drop it, or use backend pim")
 

@@ -122,6 +122,10 @@ COLUMNS = pa.schema(
 )
 """The columns of a table of cells, in order, with their types."""
 
+LATER = MappingProxyType({"bootstrap": "current"})
+"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves a
+cell the name it had."""
+
 VARIES = frozenset(
     (
         "host_averaging",

@@ -65,6 +65,7 @@ CHANGES = {
     "aggregation": "count",
     "update": "vr",
     "alpha_schedule": "rescaled_linear",
+    "bootstrap": "frozen",
     "sampling": "RAN",
     "number_format": "INT32",
     "alpha": 0.2,
@@ -133,6 +134,8 @@ def test_the_settings_of_a_row_make_the_cell_again(cell):
         ({"backend": "abacus"}, "backend is 'abacus'"),
         ({"backend_options": {"thread": 2}}, "backend cpu has no option 'thread'"),
         ({"backend_options": {"simulated_dpus": 2}}, "backend cpu has no option 'simulated_dpus'"),
+        ({"backend": "pim", "backend_options": {"tasklets": 2}}, "tasklets is 2: with bootstrap current"),
+        ({"bootstrap": "frozen", "algorithm": "sarsa"}, "bootstrap frozen does not apply to sarsa"),
         ({"hardware": True}, "hardware does not apply to backend cpu"),
         ({"data_seed": 1, "data": "lake.parquet"}, "data_seed does not apply to the file lake.parquet"),
         ({"data": "no-such-file"}, "cannot read no-such-file"),
@@ -257,3 +260,12 @@ def test_hardware_runs_all_dpus_whatever_the_sample(monkeypatch):
     assert cells._options_here(cell) == {"simulated_dpus": 2}
     monkeypatch.setattr(cells, "hardware_reason", lambda: None)
     assert cells._options_here(cell) == {}
+
+
+def test_tasklets_stand_in_the_row_and_change_no_bit():
+    cell = small(backend="pim", bootstrap="frozen", backend_options={"tasklets": 11})
+    row, alone = cell.run(), replace(cell, backend_options={}).run()
+    assert json.loads(row["machine_details"])["tasklets"] == 11
+    assert row["q_sha256"] == alone["q_sha256"]
+    assert row["pim_kernel"] < alone["pim_kernel"] / 4
+    assert "frozen" in cell.label

@@ -89,6 +89,19 @@ def test_a_file_that_was_being_written_does_not_count(store, rows):
     assert len(store.table()) == 0
 
 
+def test_a_row_from_before_a_later_column_stands_for_the_paper_s_setting(store, rows, tmp_path):
+    """In a cell's file and in a table; a cell with that setting keeps the name it had."""
+    old = [{name: value for name, value in row.items() if name not in results.LATER} for row in rows]
+    assert old[0] != rows[0]
+    for row in old:
+        store.add(row)
+    assert store.table([row["config_hash"] for row in rows]).equals(results.to_table(rows).to_pandas())
+    results.write_table(tmp_path / "table.parquet", results.to_table(rows).drop_columns(list(results.LATER)))
+    found = results.read_table(tmp_path / "table.parquet")
+    assert found.equals(results.to_table(rows).to_pandas())
+    assert list(found.columns) == results.COLUMNS.names
+
+
 def test_rows_of_another_schema_version_are_refused_everywhere(store, rows, monkeypatch):
     store.add(rows[0])
     table = store.compact()

@@ -40,6 +40,7 @@ LOOKS = ("o", "s", "^", "v", "D", "P", "X", "*")
 def recipe_of(row) -> str:
     """Return what a row's learner does beyond algorithm and number format, and how often its cores talk."""
     words = [row.update, row.aggregation, row.sampling if row.sampling != "SEQ" else ""]
+    words.append(row.bootstrap if row.bootstrap != "current" else "")
     words.append(
         "alpha falls" if pd.isna(row.alpha) else f"alpha {row.alpha:g}" if row.update == "vr" else ""
     )

@@ -11,7 +11,7 @@ from swiftrl_core.checks import whole_number
 from swiftrl_core.dpusim import compile_kernel
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import KERNEL_DIRECTORY, constant
-from swiftrl_core.learner import Update
+from swiftrl_core.learner import Learner, Update
 from swiftrl_core.pim import tuning
 
 LEARNER = KERNEL_DIRECTORY / "learner.c"
@@ -57,16 +57,10 @@ def compile_learner(
         If there is no such kernel, there are not that many tasklets or the learner cannot use them, the Q-table does
         not fit a DPU's WRAM beside what they need, or the compiler fails.
     """
-    whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
-    if tasklets != 1 and not problem.learner.freezes:
-        raise SwiftRLError(
-            f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
-            "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
-        )
+    check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
     if not problem.learner.freezes:
-        steps = tuning.steps(problem, kernel, _room(problem))
-        return compile_steps(problem, steps, for_hardware=for_hardware)
+        return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware)
     if kernel != "paper":
         raise SwiftRLError(
             f"kernel is {kernel!r}: a learner with a frozen bootstrap has one kernel only; leave it out, or use "
@@ -76,12 +70,27 @@ def compile_learner(
     return _compile(TASKLET_LEARNER, problem, tasklets, block, for_hardware=for_hardware)
 
 
+def steps_of(problem: Problem, kernel: str) -> tuple[tuning.Step, ...]:
+    """Return the steps of `tuning` that make a kernel, `paper` or `tuned`, of a problem's `learner.c`."""
+    return tuning.steps(problem, kernel, _room(problem))
+
+
 def compile_steps(
     problem: Problem, steps: Collection[tuning.Step], source: Path = LEARNER, *, for_hardware: bool = False
 ) -> Path:
     """Return the ELF of `learner.c`, or of a source that includes it, with some steps of `tuning` built in."""
     macros = tuning.switches(problem, steps, _room(problem))
     return _compile(source, problem, 1, macros, for_hardware=for_hardware)
+
+
+def check_tasklets(learner: Learner, tasklets: int) -> None:
+    """Raise `SwiftRLError` where there are not that many tasklets, or the learner cannot use them."""
+    whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
+    if tasklets != 1 and not learner.freezes:
+        raise SwiftRLError(
+            f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
+            "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
+        )
 
 
 def compile_agents(problem: Problem, agents: int, *, for_hardware: bool) -> Path:
