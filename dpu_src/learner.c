@@ -161,15 +161,6 @@ static uint32_t pass(struct learner_args a, uint32_t random_state, struct beside
 }
 #endif
 
-/* The arguments of the launch, or what the build knows of them. */
-static struct learner_args known(struct learner_args a) {
-#ifdef KNOWN_ALPHA
-  a.alpha = KNOWN_ALPHA, a.alpha_scale = KNOWN_ALPHA_SCALE;
-  a.gamma = KNOWN_GAMMA, a.gamma_scale = KNOWN_GAMMA_SCALE;
-#endif
-  return a;
-}
-
 int main(void) {
   load_table(q_table, q);
   struct beside beside = make_beside();
@@ -180,7 +171,8 @@ int main(void) {
   held = UINT32_MAX;
 #endif
   uint32_t random_state = args.random_state;
-  for (uint32_t episode = 0; episode < args.episodes; episode++) random_state = pass(known(args), random_state, beside);
+  for (uint32_t episode = 0; episode < args.episodes; episode++)
+    random_state = pass(with_known(args), random_state, beside);
   args.random_state = random_state;
   store_table();
   return 0;

@@ -145,7 +145,7 @@ static void pass(struct share *share, const struct learner_args *a) {
 }
 
 int main(void) {
-  struct learner_args a = args;
+  struct learner_args a = with_known(args);
   struct share share = {shares[me()], shares[me() + 1], UINT32_MAX, blocks[me()]};
   struct beside beside = begin_round();
   for (uint32_t episode = 0; episode < a.episodes; episode++) {

@@ -17,6 +17,15 @@
 #define PRODUCT(constant, x) ((constant) * (x))
 #endif
 
+/* The arguments of a launch, with the coefficients that the build knows (tuning.h) in the place of those it was given. */
+INLINE struct learner_args with_known(struct learner_args args) {
+#ifdef KNOWN_ALPHA
+  args.alpha = KNOWN_ALPHA, args.alpha_scale = KNOWN_ALPHA_SCALE;
+  args.gamma = KNOWN_GAMMA, args.gamma_scale = KNOWN_GAMMA_SCALE;
+#endif
+  return args;
+}
+
 /* gamma * B. */
 INLINE NUMBER discounted(NUMBER value, const struct learner_args *args) {
 #if NUMBER_FORMAT == NUMBER_FORMAT_FP32

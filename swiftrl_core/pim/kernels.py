@@ -47,7 +47,7 @@ def compile_learner(
     tasklets : int
         That learn on each DPU: 1, or with a frozen bootstrap up to 24.
     kernel : {"paper", "tuned"}
-        `learner.c` as in the paper, or with every step of `tuning` that saves this learner something: the same bits.
+        As in the paper, or with every step of `tuning` that saves this learner something: the same bits.
     for_hardware : bool
         Build with the UPMEM SDK's compiler rather than for the simulator.
 
@@ -61,17 +61,13 @@ def compile_learner(
     _check_table_fits(problem)
     if not problem.learner.freezes:
         return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware)
-    if kernel != "paper":
-        raise SwiftRLError(
-            f"kernel is {kernel!r}: a learner with a frozen bootstrap has one kernel only; leave it out, or use "
-            "bootstrap current"
-        )
-    block = {"BLOCK_BYTES": _block_bytes(problem, tasklets)}
-    return _compile(TASKLET_LEARNER, problem, tasklets, block, for_hardware=for_hardware)
+    macros = tuning.switches(problem, steps_of(problem, kernel), _room(problem))
+    macros["BLOCK_BYTES"] = _block_bytes(problem, tasklets)
+    return _compile(TASKLET_LEARNER, problem, tasklets, macros, for_hardware=for_hardware)
 
 
 def steps_of(problem: Problem, kernel: str) -> tuple[tuning.Step, ...]:
-    """Return the steps of `tuning` that make a kernel, `paper` or `tuned`, of a problem's `learner.c`."""
+    """Return the steps of `tuning` that make a kernel, `paper` or `tuned`, of a problem."""
     return tuning.steps(problem, kernel, _room(problem))
 
 

@@ -1,4 +1,4 @@
-"""From the paper's kernel to a fast one: which switches of `dpu_src/tuning.h` a build of `learner.c` sets.
+"""From the paper's kernel to a fast one: which switches of `dpu_src/tuning.h` a build sets.
 
 Every step leaves each bit of a table as it was. `swiftrl_core.kernel_study` measures what a step saves.
 """
@@ -57,7 +57,7 @@ def steps(problem: Problem, kernel: str, room: int) -> tuple[Step, ...]:
 
 
 def switches(problem: Problem, chosen: Collection[Step], room: int) -> dict[str, object]:
-    """Return the macros that build some steps into `learner.c`; parameters as for `steps`."""
+    """Return the macros that build some steps into a kernel; parameters as for `steps`."""
     macros: dict[str, object] = {step.value: 1 for step in chosen}
     if macros.pop(Step.KNOWN_COEFFICIENTS, None):
         macros |= _coefficients(problem)
@@ -76,11 +76,10 @@ def _applies(step: Step, problem: Problem) -> bool:
         case Step.CONSTANT_PRODUCTS | Step.INTEGER_COMPARISON:
             return learner.number_format == NumberFormat.FP32
         case Step.KEPT_MAXIMA:
-            return (
-                learner.algorithm == Algorithm.Q_LEARNING
-                and learner.update == Update.TD
-                and not learner.decays
-            )
+            paper = learner.update == Update.TD and not (learner.decays or learner.freezes)
+            return paper and learner.algorithm == Algorithm.Q_LEARNING
+        case Step.HELD_CHUNK:
+            return not learner.freezes  # whose kernel holds its chunk anyway
         case Step.FACTORED_LCG:
             return learner.sampling == Sampling.RAN or learner.algorithm == Algorithm.SARSA
     return True
