@@ -36,6 +36,7 @@ from swiftrl_core.learner import (
     Aggregation,
     Algorithm,
     AlphaSchedule,
+    Bootstrap,
     Learner,
     NumberFormat,
     Sampling,
@@ -196,6 +197,7 @@ def train_command(options: argparse.Namespace) -> None:
         aggregation=options.aggregation,
         update=options.update,
         alpha_schedule=options.alpha_schedule,
+        bootstrap=options.bootstrap,
     )
     tau = min(DEFAULT_TAU, options.episodes) if options.tau is None else options.tau
     schedule = Schedule(options.dpus, options.episodes, tau, options.seed)
@@ -466,9 +468,20 @@ def _add_train(commands) -> None:
         default=Update.TD,
         help="the paper's td, or vr, variance-reduced (default td)",
     )
+    sub.add_argument(
+        "--bootstrap",
+        choices=list(Bootstrap),
+        default=Bootstrap.CURRENT,
+        help="values of the table as it is, or frozen, as the pass over the chunk found it (default current)",
+    )
     sub.add_argument("--backend", choices=list(backends.BACKENDS), default="pim")
     sub.add_argument("--dpus", type=int, default=64, metavar="N", help="PIM cores")
-    sub.add_argument("--tasklets", type=int, metavar="T", help="tasklets that learn on a DPU: 1")
+    sub.add_argument(
+        "--tasklets",
+        type=int,
+        metavar="T",
+        help="tasklets that learn on a DPU: 1, or up to 24 with --bootstrap frozen (default 1)",
+    )
     sub.add_argument(
         "--simulated-dpus",
         type=int,

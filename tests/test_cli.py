@@ -69,6 +69,15 @@ def test_from_collecting_to_evaluating(tmp_path, lake, capsys, backend):
     )
 
 
+def test_tasklets_write_the_engine_s_table(tmp_path, lake):
+    for out, options in (("one", ["--tasklets", "11"]), ("two", ["--backend", "cpu"])):
+        assert main(train_arguments(lake, tmp_path / out, "--bootstrap", "frozen", *options)) == 0
+    one, two = (json.loads((tmp_path / out / "manifest.json").read_text()) for out in ("one", "two"))
+    assert one["files"] == two["files"]
+    assert one["learner"]["bootstrap"] == "frozen"
+    assert one["machine"]["tasklets"] == 11
+
+
 def test_the_same_command_writes_the_same_table(tmp_path, lake):
     for out in ("one", "two"):
         assert main(train_arguments(lake, tmp_path / out, "--sampling", "RAN", "--seed", "7")) == 0
@@ -138,7 +147,9 @@ def test_rewards_that_are_no_numbers_are_refused(tmp_path, lake, capsys):
     [
         (["--dpus", "3001"], "3001 cores for 3,000 transitions"),
         (["--dpus", "0"], "cores is 0"),
-        (["--tasklets", "16"], "tasklets is 16"),
+        (["--tasklets", "16"], "tasklets is 16: with bootstrap current"),
+        (["--tasklets", "25", "--bootstrap", "frozen"], "tasklets is 25"),
+        (["--sampling", "RAN", "--bootstrap", "frozen"], "bootstrap frozen does not apply to sampling RAN"),
         (["--tasklets", "1", "--backend", "cpu"], "--tasklets does not apply to --backend cpu"),
         (["--simulated-dpus", "2", "--backend", "cpu"], "--simulated-dpus does not apply to --backend cpu"),
         (["--simulated-dpus", "9"], "simulated_dpus is 9: give 'all', or a whole number from 1 to 4"),

@@ -118,6 +118,7 @@ def test_what_a_recipe_needed_is_the_first_point_from_which_all_are_good():
         [
             {
                 "environment": "frozenlake", "cores": 4, "backend": "cpu", "update": "td", "aggregation": "mean",
+                "bootstrap": "current",
                 "sampling": "SEQ", "alpha": 0.1, "tau": 10, "episodes": episodes, "rounds": episodes // 10,
                 "nominal_updates": episodes * 1_000, "transitions": 1_000, "seed": seed, "optimum": 1.0,
                 "bytes_communicated": 8_000 + episodes * 100, "max_error_empirical": error,
