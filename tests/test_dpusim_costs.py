@@ -31,10 +31,20 @@ DOUBLE = st.integers(0, 2**64 - 1) | st.sampled_from([word << 32 for word in SPE
 
 def call(name: str, *words: int) -> tuple[int, int, int]:
     """Run a routine on argument registers; return a0, a1 and the cost."""
-    registers = np.zeros(4, np.uint32)
+    registers, stalls = np.zeros(4, np.uint32), np.zeros(1, np.uint32)
     registers[: len(words)] = words
-    cost = library().dpu_routine(Routine[name], registers.ctypes.data)
+    cost = library().dpu_routine(Routine[name], registers.ctypes.data, stalls.ctypes.data)
     return int(registers[0]), int(registers[1]), cost
+
+
+def slots(name: str, *values: float | int) -> int:
+    """Return the issue slots of a routine: its cost, and its stalls."""
+    kind = {"df3": np.float64, "sf3": np.float32, "di3": np.uint64}[name[-3:]]
+    registers = np.zeros(4, np.uint32)
+    words = np.array(values, kind).view(np.uint32)
+    registers[: len(words)], stalls = words, np.zeros(1, np.uint32)
+    cost = library().dpu_routine(Routine[name], registers.ctypes.data, stalls.ctypes.data)
+    return cost + int(stalls[0])
 
 
 def call64(name: str, *values: int) -> tuple[int, int]:
@@ -279,3 +289,26 @@ def test_widening_and_narrowing(a):
     assert cost == 18
     assert f64(wide) == f32(a)
     assert call("truncdfsf2", wide & 0xFFFFFFFF, wide >> 32)[0::2] == (a, 22)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "cycles", "around"),
+    [
+        ("divsf3", (3.0, 7.0), 11306.6, 3),
+        ("divdf3", (3.0, 7.0), 23526.9, 4),
+        ("mulsf3", (3.1, 7.3), 1939.8, 4),
+        ("muldf3", (3.1, 7.3), 7195.7, 7),
+        ("muldi3", (2**40, 12345), 1421.8, 1),
+    ],
+)
+def test_routines_take_the_slots_measured_on_hardware(name, operands, cycles, around):
+    """Cycles of one tasklet, 11 a slot (tud-ccc/cnm-cost-model, UPMEM/LUT/output); `around`: the call, its moves."""
+    assert slots(name, *operands) + around == pytest.approx(cycles / 11, rel=0.005, abs=1)
+
+
+def test_shortcuts_do_not_stall():
+    assert slots("mulsf3", 0.0, 2.0) == 28
+    assert slots("addsf3", 2.0, -2.0) == 38
+    assert slots("subdf3", 2.0, 2.0) == 57 + 8
+    assert slots("udivdi3", 3, 2**40) == 20
+    assert slots("udivdi3", 2**40 - 1, 1) == 30 + 64 * 40 // 3 + 40

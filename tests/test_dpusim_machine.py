@@ -237,6 +237,37 @@ def test_the_counter_counts_in_units_of_16(build):
     assert counted[1] == pytest.approx(11 * counted[0], rel=0.01)
 
 
+@pytest.mark.parametrize("tasklets", [1, 16])
+def test_stalls_take_issue_slots_and_are_no_instructions(build, tasklets):
+    text = """
+        __host uint64_t count; __host float factor = 3.1f, out[NR_TASKLETS];
+        BARRIER_INIT(all, NR_TASKLETS);
+        int main(void) {{
+          if (me() == 0) perfcounter_config({}, true);
+          barrier_wait(&all);
+          float x = factor;
+          for (uint32_t i = 0; i < 100; i++) x = x * factor / 2.9f;
+          out[me()] = x;
+          barrier_wait(&all);
+          if (me() == 0) count = perfcounter_get();
+          return 0;
+        }}
+        """
+    for mode in ("fast", "exact"):
+        instructions, cycles = (
+            build(text.format(counted), nr_tasklets=tasklets)
+            for counted in ("COUNT_INSTRUCTIONS", "COUNT_CYCLES")
+        )
+        stats = run(instructions, mode)
+        run(cycles, mode)
+        counted = [int(machine.symbol("count", np.uint64)[0]) for machine in (instructions, cycles)]
+        assert stats.stalls[:tasklets].tolist() == [100 * (6 + 42)] * tasklets
+        issued = stats.instructions.sum() + stats.stalls.sum()
+        assert stats.cycles == pytest.approx(issued * max(1, 11 / tasklets), rel=0.01)
+        assert counted[0] == pytest.approx(stats.instructions.sum(), rel=0.02)
+        assert counted[1] == pytest.approx(stats.cycles, rel=0.02)
+
+
 BYTES = (3, 44, 85, 126, 167, 208, 249, 34)
 EXPRESSIONS = {
     "a + b": lambda a, b: a + b,

@@ -26,6 +26,16 @@
  *   64-bit int <-> float   60 (estimate)
  *   memcpy, memmove        24 + 1.25 n if addresses and n are multiples of 4, else 45 + 1.25 n
  *   memset                 20 + 0.75 n, +8 if unaligned (about)
+ *
+ * Beside its instructions a routine takes issue slots in which it stalls, because an instruction reads two registers of
+ * one bank (the odd or the even ones) that the instruction before has written to. The same simulator counts them as
+ * cycles; on hardware they cost a single tasklet 11 cycles each, as an instruction does: float32 a / b takes 11,307 cycles
+ * with its call, which is 11 (983 + 42 + 3), float64 a / b 23,527 = 11 (2,043 + 92 + 4) (measurements published with
+ * tud-ccc/cnm-cost-model, UPMEM/LUT/output). Shortcuts are taken to have none, nor 32-bit integers, comparisons and
+ * conversions.
+ *
+ *   64-bit a * b 6;  64-bit a / b 1 per bit of the quotient;  float32 a + b 2, a * b 6, a / b 42;
+ *   float64 a + b 1 (0.6 on average), a * b 27, a / b 92
  */
 #ifndef DPUSIM_COSTS_H
 #define DPUSIM_COSTS_H
@@ -113,6 +123,23 @@ static inline uint32_t cost_i32_to_f64(uint32_t x) { return x == 0 ? 3 : 26; }
 static inline uint32_t cost_u32_to_f64(uint32_t x) { return x == 0 ? 3 : 16; }
 
 enum { COST_F64_TO_I32 = 18, COST_F64_TO_U32 = 19 };
+
+enum { STALLS_MUL64 = 6, STALLS_DIV_F32 = 42, STALLS_MUL_F64 = 27, STALLS_DIV_F64 = 92 };
+
+static inline uint32_t stalls_udiv64(uint64_t a, uint64_t b) {
+  int32_t difference = (int32_t)bits64(a) - (int32_t)bits64(b);
+  return difference < 0 ? 0 : (uint32_t)(difference + 1);
+}
+
+static inline uint32_t stalls_add_f32(uint32_t a, uint32_t b) {
+  return is_zero32(a) || is_zero32(b) || a == (b ^ 0x80000000u) ? 0 : 2;
+}
+
+static inline uint32_t stalls_mul_f32(uint32_t a, uint32_t b) { return is_zero32(a) || is_zero32(b) ? 0 : 6; }
+
+static inline uint32_t stalls_add_f64(uint64_t a, uint64_t b) {
+  return is_zero64(a) || is_zero64(b) || a == (b ^ 1ull << 63) ? 0 : 1;
+}
 
 static inline uint32_t cost_copy(uint32_t to, uint32_t from, uint32_t size) {
   return ((to | from | size) & 3 ? 45 : 24) + size + size / 4;

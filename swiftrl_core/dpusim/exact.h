@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) void code_step(struct pipeline *p, 
     lane->pending--;
     return;
   }
-  int64_t before = t->instructions;
+  int64_t before = t->issued;
   lane->at = t->pc;
   if (one)
     run_one(p->run, t, 0);
@@ -122,10 +122,10 @@ static inline __attribute__((always_inline)) void code_step(struct pipeline *p, 
     lane->at = t->pc - 1;
     lane->step = ENTERING, lane->pending = BARRIER_ENTER - 2;
     p->run->stats->barrier_instructions++;
-  } else if (t->instructions > before) {
-    lane->pending = (int32_t)(t->instructions - before - 1);
+  } else if (t->issued > before) {
+    lane->pending = (int32_t)(t->issued - before - 1);
   }
-  t->instructions = before; /* counted as they issue */
+  t->issued = before; /* counted as they issue */
   if (t->dma_pending) start_transfers(p, lane);
 }
 
@@ -161,7 +161,7 @@ static void skip_pending(struct pipeline *p) {
   struct lane *lane = p->lanes;
   if (p->count > 1 || lane->step != IN_CODE) return;
   p->ready[0] += (int64_t)ISSUE_INTERVAL * lane->pending;
-  lane->t->instructions += lane->pending, p->run->issued += lane->pending;
+  lane->t->issued += lane->pending, p->run->issued += lane->pending;
   lane->pending = 0;
 }
 
@@ -178,15 +178,16 @@ static inline __attribute__((always_inline)) void exact_loop(struct run *run, in
       break;
     }
     struct lane *lane = &p.lanes[i];
+    int64_t stalls = lane->t->stalls;
     turn = i + 1 < p.count ? i + 1 : 0;
     p.ready[i] = end = run->now + ISSUE_INTERVAL;
     if (lane->step == IN_CODE)
       code_step(&p, lane, counts != NULL);
     else
       barrier_step(&p, lane);
-    lane->t->instructions++, run->issued++, run->now++;
+    lane->t->issued++, run->issued++, run->now++;
     if (counts)
-      counts[lane->at]++;
+      counts[lane->at] += 1 - (lane->t->stalls - stalls); /* instructions only */
     else
       skip_pending(&p);
     if (!lane_can_issue(lane)) p.ready[i] = NEVER;

@@ -18,7 +18,7 @@ static void barrier_arrive(struct run *run, uint32_t address) {
 }
 
 static void run_tasklet(struct run *run, struct tasklet *t, int64_t budget) {
-  run_until_blocked(run, t, t->instructions - run->machine->program->fast[t->pc].before + budget);
+  run_until_blocked(run, t, t->issued - run->machine->program->fast[t->pc].before + budget);
   if (t->state == WAIT_BARRIER) barrier_arrive(run, t->waits_on);
 }
 
@@ -58,7 +58,7 @@ static void run_together(struct run *run, int64_t budget) {
   run->replay = &replay;
   int32_t idle = 0; /* rounds in which no tasklet ran */
   while (!machine->fault.code) {
-    int64_t left = budget - instructions_so_far(machine);
+    int64_t left = budget - issued_so_far(machine);
     int32_t ran = left > 0 ? run_round(run, left, false) : 0;
     if (machine->fault.code) break;
     replay_resume(&replay);
@@ -72,7 +72,7 @@ static void run_together(struct run *run, int64_t budget) {
       fault_of_waiting(machine, FAULT_DEADLOCK);
   }
   run->stats->cycles = replay_cycles(&replay);
-  for (int32_t i = 0; i < replay.count; i++) machine->tasklets[i].instructions += replay.players[i].extra;
+  for (int32_t i = 0; i < replay.count; i++) machine->tasklets[i].issued += replay.players[i].extra;
   replay_end(&replay);
   run->replay = NULL;
 }
@@ -82,14 +82,14 @@ static void run_alone(struct run *run, int64_t budget) {
   struct machine *machine = run->machine;
   struct tasklet *t = machine->tasklets;
   while (t->state == READY && !machine->fault.code) {
-    int64_t left = budget - t->instructions;
+    int64_t left = budget - t->issued;
     if (left > 0)
       run_tasklet(run, t, left);
     else
       fault_of_waiting(machine, FAULT_BUDGET);
   }
   if (!machine->fault.code && t->state != DONE) fault_of_waiting(machine, FAULT_DEADLOCK);
-  run->stats->cycles = ISSUE_INTERVAL * t->instructions + t->dma_cycles;
+  run->stats->cycles = ISSUE_INTERVAL * t->issued + t->dma_cycles;
 }
 
 static void run_fast(struct run *run, int64_t budget) {

@@ -185,12 +185,12 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   uint32_t *const x = t->x;
 #if LOOP_KIND != LOOP_FAST
   const op *const ops = LOOP_KIND == LOOP_ONE ? program->one : program->exact;
-  const int64_t begin = t->instructions;
+  const int64_t begin = t->issued;
   int64_t count = begin;
   (void)limit;
 #else
   const op *const ops = program->fast;
-  int64_t count = t->instructions - ops[t->pc].before;
+  int64_t count = t->issued - ops[t->pc].before;
 #endif
   const op *op = ops + t->pc;
   DISPATCH;
@@ -451,7 +451,7 @@ moved: /* the op is done and paid for, but the tasklet waits before the next */
 #endif
   op++;
 finished:
-  t->instructions = REAL_COUNT();
+  t->issued = REAL_COUNT();
   t->pc = (uint32_t)(op - ops);
   return NULL;
 }

@@ -185,18 +185,54 @@ static int64_t block_fill(struct machine *machine, const uint32_t *x) {
   return cost_fill(to, size);
 }
 
-/* Run a routine on the registers of a tasklet. Returns its cost, or minus a fault code. */
+/* Slots in which a routine stalls on these arguments (costs.h). */
+static uint32_t routine_stalls(uint32_t number, const uint32_t *x) {
+  switch (number) {
+    case ROUTINE_muldi3:
+      return STALLS_MUL64;
+    case ROUTINE_divdi3:
+    case ROUTINE_moddi3:
+      return stalls_udiv64(magnitude64(pair(x, A0)), magnitude64(pair(x, A2)));
+    case ROUTINE_udivdi3:
+    case ROUTINE_umoddi3:
+      return stalls_udiv64(pair(x, A0), pair(x, A2));
+    case ROUTINE_addsf3:
+      return stalls_add_f32(x[A0], x[A1]);
+    case ROUTINE_subsf3:
+      return stalls_add_f32(x[A0], x[A1] ^ 0x80000000u);
+    case ROUTINE_mulsf3:
+      return stalls_mul_f32(x[A0], x[A1]);
+    case ROUTINE_divsf3:
+      return is_zero32(x[A0]) ? 0 : STALLS_DIV_F32;
+    case ROUTINE_adddf3:
+      return stalls_add_f64(pair(x, A0), pair(x, A2));
+    case ROUTINE_subdf3:
+      return stalls_add_f64(pair(x, A0), pair(x, A2) ^ 1ull << 63);
+    case ROUTINE_muldf3:
+      return is_zero64(pair(x, A0)) || is_zero64(pair(x, A2)) ? 0 : STALLS_MUL_F64;
+    case ROUTINE_divdf3:
+      return is_zero64(pair(x, A0)) ? 0 : STALLS_DIV_F64;
+    default:
+      return 0;
+  }
+}
+
+/* Run a routine on the registers of a tasklet. Returns the issue slots it takes, or minus a fault code. */
 static int64_t call_routine(struct machine *machine, struct tasklet *t, uint32_t number) {
   if (number == ROUTINE_memset) return block_fill(machine, t->x);
   if (number >= ROUTINE_memcpy) return block_copy(machine, t->x);
-  uint32_t cost = arithmetic[number](t->x);
-  return cost == DIVIDED_BY_ZERO ? -FAULT_DIVISION_BY_ZERO : (int64_t)cost;
+  uint32_t stalls = routine_stalls(number, t->x), cost = arithmetic[number](t->x);
+  if (cost == DIVIDED_BY_ZERO) return -FAULT_DIVISION_BY_ZERO;
+  t->stalls += stalls;
+  return (int64_t)cost + stalls;
 }
 
-/* For tests: apply routine `number` to four argument registers in place. Returns its cost, UINT32_MAX for x / 0. */
-EXPORT uint32_t dpu_routine(uint32_t number, uint32_t arguments[4]) {
+/* For tests: apply routine `number` to four argument registers in place. Returns its cost, UINT32_MAX for x / 0, and
+ * how often it stalls. */
+EXPORT uint32_t dpu_routine(uint32_t number, uint32_t arguments[4], uint32_t *stalls) {
   uint32_t x[33] = {0};
   memcpy(x + A0, arguments, 16);
+  *stalls = routine_stalls(number, x);
   uint32_t cost = arithmetic[number](x);
   memcpy(arguments, x + A0, 16);
   return cost;
@@ -242,17 +278,23 @@ static void lock_release(struct run *run, uint32_t address) {
 
 /* ---- performance counter ---- */
 
+static int64_t stalls_so_far(const struct machine *machine) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) sum += machine->tasklets[i].stalls;
+  return sum;
+}
+
 enum { COUNT_SAME = 0, COUNT_CYCLES = 1, COUNT_INSTRUCTIONS = 2, COUNT_RESET = 4, COUNTER_UNIT = 16 };
 
-/* What the counter counts, since the first launch, when tasklet `t` has issued `count` instructions. */
+/* What the counter counts, since the first launch, when tasklet `t` has used `count` issue slots. */
 static int64_t counter_now(const struct run *run, const struct tasklet *t, int64_t count, int32_t mode) {
   const struct machine *machine = run->machine;
-  int64_t issued = run->issued, now = run->now;
+  int64_t instructions = run->issued - stalls_so_far(machine), now = run->now;
   if (run->replay)
-    issued = replay_issued(run->replay), now = (int64_t)run->replay->now;
+    instructions = replay_instructions(run->replay), now = (int64_t)run->replay->now;
   else if (machine->program->nr_tasklets == 1)
-    issued = count, now = ISSUE_INTERVAL * count + t->dma_cycles;
-  return mode == COUNT_CYCLES ? machine->clock_cycles + now : machine->clock_instructions + issued;
+    instructions = count - t->stalls, now = ISSUE_INTERVAL * count + t->dma_cycles;
+  return mode == COUNT_CYCLES ? machine->clock_cycles + now : machine->clock_instructions + instructions;
 }
 
 static uint32_t counter_read(const struct run *run, const struct tasklet *t, int64_t count) {
@@ -289,9 +331,9 @@ static uint32_t counter_configure(struct run *run, const struct tasklet *t, uint
 
 /* ---- what both runs ask ---- */
 
-static int64_t instructions_so_far(const struct machine *machine) {
+static int64_t issued_so_far(const struct machine *machine) {
   int64_t sum = 0;
-  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) sum += machine->tasklets[i].instructions;
+  for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) sum += machine->tasklets[i].issued;
   return sum;
 }
 
@@ -383,7 +425,8 @@ EXPORT void dpu_boot(struct machine *machine) {
 static void collect(const struct machine *machine, struct run_stats *stats) {
   for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
     const struct tasklet *t = &machine->tasklets[i];
-    stats->instructions[i] = t->instructions;
+    stats->instructions[i] = t->issued - t->stalls;
+    stats->stalls[i] = t->stalls;
     stats->dma_cycles[i] = t->dma_cycles;
     stats->dma_bytes_read[i] = t->dma_bytes_read;
     stats->dma_bytes_written[i] = t->dma_bytes_written;
@@ -416,7 +459,7 @@ EXPORT int64_t dpu_replay(int32_t tasklets, const int64_t *instructions, const i
   struct run run = {.machine = &machine, .stats = &stats};
   struct replay replay = {.run = &run};
   for (int32_t i = 0; i < tasklets; i++) {
-    machine.tasklets[i].instructions = instructions[i], machine.tasklets[i].state = DONE;
+    machine.tasklets[i].issued = instructions[i], machine.tasklets[i].state = DONE;
     for (int32_t k = 0; k < lengths[i]; k++, events++)
       if (trace_add(&replay.players[i].trace, events->at, events->kind, events->what) < 0) return -1;
   }

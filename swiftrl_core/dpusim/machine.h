@@ -96,8 +96,9 @@ struct tasklet {
   uint32_t pc;    /* index of the next op */
   uint32_t waits_on;
   int32_t state;
-  bool may_count;       /* its time to read the performance counter has come */
-  int64_t instructions; /* since boot, in DPU instructions */
+  bool may_count; /* its time to read the performance counter has come */
+  int64_t issued; /* issue slots used since boot: DPU instructions and stalls */
+  int64_t stalls; /* of these, slots in which it waited for a bank of registers */
   int64_t dma_cycles, dma_bytes_read, dma_bytes_written, dma_transfers;
   int64_t dma_pending; /* cycles of the transfers that this op or step started */
 };
@@ -131,6 +132,7 @@ struct run_stats {
   int64_t phases;
   int64_t lock_tries, barrier_instructions;
   int64_t instructions[MAX_TASKLETS];
+  int64_t stalls[MAX_TASKLETS];
   int64_t dma_cycles[MAX_TASKLETS];
   int64_t dma_bytes_read[MAX_TASKLETS];
   int64_t dma_bytes_written[MAX_TASKLETS];

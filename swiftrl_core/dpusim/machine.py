@@ -91,6 +91,8 @@ class RunStats:
         From the replay of what tasklets have in common (fast) or from the interleaving itself (exact).
     instructions : int64 array (tasklets,)
         Issued by each tasklet, waiting at locks and barriers included.
+    stalls : int64 array (tasklets,)
+        Issue slots in which each tasklet stalled on its registers' banks, beside its instructions (costs.h).
     dma_cycles, dma_bytes_read, dma_bytes_written, dma_transfers : int64 arrays (tasklets,)
         MRAM traffic of each tasklet.
     phases : int
@@ -101,6 +103,7 @@ class RunStats:
 
     cycles: int
     instructions: np.ndarray
+    stalls: np.ndarray
     dma_cycles: np.ndarray
     dma_bytes_read: np.ndarray
     dma_bytes_written: np.ndarray
@@ -115,7 +118,14 @@ _STATS_RECORD = np.dtype(
     [(name, "<i8") for name in ("cycles", "phases", "lock_tries", "barrier_instructions")]
     + [
         (name, "<i8", MAX_TASKLETS)
-        for name in ("instructions", "dma_cycles", "dma_bytes_read", "dma_bytes_written", "dma_transfers")
+        for name in (
+            "instructions",
+            "stalls",
+            "dma_cycles",
+            "dma_bytes_read",
+            "dma_bytes_written",
+            "dma_transfers",
+        )
     ]
 )
 
@@ -184,7 +194,7 @@ def library(sanitize: bool = False) -> ctypes.CDLL:
         lib.dpu_findings.argtypes, lib.dpu_findings.restype = [pointer, count], pointer
         lib.dpu_host_wrote.argtypes, lib.dpu_host_wrote.restype = [pointer, offset, offset], None
         lib.dpu_clear_findings.argtypes, lib.dpu_clear_findings.restype = [pointer], None
-    lib.dpu_routine.argtypes, lib.dpu_routine.restype = [ctypes.c_uint32, pointer], ctypes.c_uint32
+    lib.dpu_routine.argtypes, lib.dpu_routine.restype = [ctypes.c_uint32, pointer, pointer], ctypes.c_uint32
     return lib
 
 

@@ -139,7 +139,7 @@ static int32_t barrier_alone(struct run *run) {
 static void play_on(struct replay *r, struct player *p, double from) {
   const struct trace *trace = &p->trace;
   const struct tasklet *t = &r->run->machine->tasklets[p - r->players];
-  int64_t next = trace->first < trace->end ? trace->events[trace->first].at : t->instructions;
+  int64_t next = trace->first < trace->end ? trace->events[trace->first].at : t->issued;
   p->due = from + (double)(next - p->at);
   p->at = next;
   p->playing = ISSUING, p->step = STEP_EVENT;
@@ -361,7 +361,7 @@ static void play_trace(struct replay *r, struct player *p) {
   const struct tasklet *t = &r->run->machine->tasklets[p - r->players];
   if (trace->first < trace->end && trace->events[trace->first].at == p->at)
     play_event(r, p, trace->events[trace->first++]);
-  else if (trace->first < trace->end || p->at < t->instructions)
+  else if (trace->first < trace->end || p->at < t->issued)
     play_on(r, p, p->due);
   else
     p->playing = t->state == DONE ? OVER : STARVED;
@@ -434,7 +434,7 @@ static void replay_resume(struct replay *r) {
     struct player *p = &r->players[i];
     const struct tasklet *t = &r->run->machine->tasklets[i];
     if (p->playing != STARVED) continue;
-    if (p->trace.first < p->trace.end || t->instructions > p->at || t->state == DONE) play_on(r, p, r->slots);
+    if (p->trace.first < p->trace.end || t->issued > p->at || t->state == DONE) play_on(r, p, r->slots);
   }
 }
 
@@ -461,12 +461,15 @@ static void replay_end(struct replay *r) {
   free(r->semaphores);
 }
 
-/* Instructions that all tasklets have issued up to now, as the performance counter has them. */
-static int64_t replay_issued(const struct replay *r) {
+/* Instructions that all tasklets have issued up to now, as the performance counter has them. A tasklet that is ahead has
+ * its stalls spread evenly. */
+static int64_t replay_instructions(const struct replay *r) {
   double sum = 0;
   for (int32_t i = 0; i < r->count; i++) {
     const struct player *p = &r->players[i];
+    const struct tasklet *t = &r->run->machine->tasklets[i];
     sum += (double)(p->at + p->extra);
+    if (t->stalls) sum -= (double)t->stalls * (double)p->at / (double)t->issued;
     if (p->playing == ISSUING || p->playing == SPINNING) sum += r->slots - p->due;
   }
   return (int64_t)sum;
