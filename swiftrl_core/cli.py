@@ -44,6 +44,7 @@ from swiftrl_core.learner import (
 )
 from swiftrl_core.pim import bench as simulator_bench
 from swiftrl_core.pim.binding import hardware_reason
+from swiftrl_core.runs import Run
 from swiftrl_core.store import Store
 from swiftrl_core.training import Schedule, train
 
@@ -251,11 +252,12 @@ def sweep_command(options: argparse.Namespace) -> None:
 
 
 def experiment_list(options: argparse.Namespace) -> None:
-    """List the experiments: id, question, and cells in each profile."""
+    """List the experiments: id, question, and runs in each profile."""
     found = [
         {
             "id": entry.id,
             "question": entry.question,
+            "part_of": entry.part_of,
             "notebook": entry.notebook,
             "cells": {profile: len(experiments.expand(entry, profile)) for profile in experiments.PROFILES},
         }
@@ -264,20 +266,31 @@ def experiment_list(options: argparse.Namespace) -> None:
     lines = []
     for entry in found:
         sizes = ", ".join(f"{profile} {count:,}" for profile, count in entry["cells"].items())
-        lines += [entry["id"], f"    {entry['question']}", f"    cells: {sizes}"]
+        part = f", a part of {entry['part_of']}" if entry["part_of"] else ""
+        lines += [f"{entry['id']}{part}", f"    {entry['question']}", f"    runs: {sizes}"]
     _report({"experiments": found}, options.json, lines)
 
 
 def experiment_run(options: argparse.Namespace) -> None:
-    """Run the cells of an experiment, or of all, that have no row yet, and keep a row for each."""
-    for entry in _experiments(options.id):
-        store = Store(sweep.default_directory(entry, options.profile, options.out))
-        cells = experiments.expand(entry, options.profile)
-        _sweep(options, cells, store, where_available=entry.where_available)
+    """Run what an experiment, or all of them, still need, and keep a row for each run.
+
+    Of several experiments the first seed of each comes first: then there is something of everything to draw.
+    """
+    everything = options.id == "all"
+    found = list(experiments.EXPERIMENTS.values()) if everything else experiments.with_parts(options.id)
+    planned = [(entry, experiments.expand(entry, options.profile)) for entry in found]
+    if everything and not options.dry_run:
+        for entry, cells in planned:
+            first = min(cell.seed for cell in cells)
+            _run_experiment(options, entry, [cell for cell in cells if cell.seed == first])
+    seconds = [_run_experiment(options, entry, cells) for entry, cells in planned]
+    if options.dry_run and len(found) > 1:
+        print(f"all together: about {progress.duration(sum(seconds))}")
 
 
-def _experiments(wanted: str) -> list[experiments.Experiment]:
-    return list(experiments.EXPERIMENTS.values()) if wanted == "all" else [experiments.find(wanted)]
+def _run_experiment(options: argparse.Namespace, entry: experiments.Experiment, cells: list[Run]) -> float:
+    store = Store(sweep.default_directory(entry, options.profile, options.out), entry.columns)
+    return _sweep(options, cells, store, where_available=entry.where_available)
 
 
 def experiment_notebook(options: argparse.Namespace) -> None:
@@ -305,23 +318,28 @@ def _notebook_job(options: argparse.Namespace, source: Path) -> notebooks.Job:
     return notebooks.Job(source, folder / source.stem / source.name, notebooks.check_texts(source, given))
 
 
-def _sweep(options: argparse.Namespace, cells: list, store: Store, *, where_available: bool) -> None:
-    """Say what is to do, do it unless this is a dry run, and say where the table is."""
+def _sweep(options: argparse.Namespace, cells: list[Run], store: Store, *, where_available: bool) -> float:
+    """Say what is to do, do it unless this is a dry run, and say where the table is.
+
+    Returns the estimated seconds, 0 where no estimate was asked for.
+    """
     engine = engines.make(options.engine, workers=options.workers, scheduler=options.scheduler)
     plan = sweep.make_plan(cells, store, retry_failed=options.retry_failed, where_available=where_available)
     for reason in plan.left_out.values():
         print(f"left out: {reason}")
-    print(f"{store.directory}: {plan}")
+    print(f"{store.directory}: {plan}", flush=True)
+    seconds = 0.0
     if plan.pending and (options.dry_run or options.estimate):
         seconds, untimed = estimates.estimate(plan.pending, engine.workers or 1)
         without = f", without the cells of {' and '.join(untimed)}, which are not here" if untimed else ""
-        print(f"about {progress.duration(seconds)} with {engine.workers or 1} workers{without}")
+        print(f"about {progress.duration(seconds)} with {engine.workers or 1} workers{without}", flush=True)
     if options.dry_run:
-        return
+        return seconds
     with sweep.ends_soon(lambda: sweep.interrupted(plan, store)):
         summary = sweep.run(plan, store, engine)
     sweep.require_all(summary, store)
-    print(f"{summary.table}: {summary.done} rows")
+    print(f"{summary.table}: {summary.done} rows", flush=True)
+    return seconds
 
 
 def _refuse_misfits(options: argparse.Namespace) -> None:

@@ -15,8 +15,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from swiftrl_core import roofline
+from swiftrl_core.agent_runs import Agents
 from swiftrl_core.cells import Cell
 from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.learner import NumberFormat
+from swiftrl_core.precision import Precision
 from swiftrl_core.runs import Run
 
 PROFILES = ("smoke", "quick", "paper")
@@ -72,7 +76,7 @@ class Experiment:
 
 
 def find(experiment: "str | Experiment") -> Experiment:
-    """Return the experiment of an id, or of the start of one that fits no other, such as `04`.
+    """Return the experiment of an id, or of the start of one that fits no other, such as `04`; parts by their whole id.
 
     Raises
     ------
@@ -81,11 +85,18 @@ def find(experiment: "str | Experiment") -> Experiment:
     """
     if isinstance(experiment, Experiment):
         return experiment
-    fitting = [found for name, found in EXPERIMENTS.items() if name.startswith(experiment)]
+    whole = {name: found for name, found in EXPERIMENTS.items() if found.part_of is None}
+    fitting = [found for name, found in whole.items() if name.startswith(experiment)]
     exact = EXPERIMENTS.get(experiment)
     if exact is None and len(fitting) != 1:
         raise SwiftRLError(f"experiment {experiment!r}: choose one of {', '.join(EXPERIMENTS)}")
     return exact or fitting[0]
+
+
+def with_parts(experiment: str | Experiment) -> list[Experiment]:
+    """Return an experiment and those that are parts of it."""
+    experiment = find(experiment)
+    return [experiment, *(entry for entry in EXPERIMENTS.values() if entry.part_of == experiment.id)]
 
 
 def expand(experiment: str | Experiment, profile: str) -> list[Run]:
@@ -212,9 +223,9 @@ def _scaling(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
 
     What the grid says of a learner narrows the twelve down.
     """
-    schedule = {name: grid[name] for name in ("episodes", "tau")}
+    common = {name: grid[name] for name in ("episodes", "tau", "seed")}
     pim = _each(transitions, **LEARNERS | {"backend": "pim"} | grid)
-    return *pim, *_solved(transitions, **schedule, seed=QUICK_SEEDS)
+    return *pim, *_solved(transitions, **common)
 
 
 def _solved(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
@@ -248,13 +259,34 @@ _QUALITY = Experiment(
     figures=("learning_quality", "table_error", "number_formats"),
 )
 
+
+def _formats(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of all number formats."""
+    return _each(transitions, number_format=tuple(map(str, NumberFormat)), **grid)
+
+
+_PRECISION = Experiment(
+    id="precision",
+    question="How far does each number format end from the same training in double precision?",
+    grids={
+        "smoke": _formats(SMOKE_ROWS, cores=(1, 8), episodes=20, tau=10, seed=0),
+        "quick": _formats(QUICK_ROWS, cores=(1, 125), episodes=100, tau=10, seed=0),
+        "paper": _formats(PAPER_ROWS, cores=(1, 2000), **PAPER_SCHEDULE, seed=PAPER_SEEDS),
+    },
+    figures=("precision",),
+    of=Precision,
+    part_of="03_learning_quality",
+)
+
 _STRONG_SCALING = Experiment(
     id="04_strong_scaling",
     question="How much faster do more DPUs learn the same data, and where does the time go?",
     grids={
         "smoke": _scaling(SMOKE_ROWS, sampling="SEQ", cores=(2, 4, 8), episodes=4, tau=2, seed=0),
         "quick": _scaling(TIMED_ROWS, cores=PAPER_CORES, **TIMED_SCHEDULE, seed=0, backend_options=SAMPLED),
-        "paper": _scaling(PAPER_ROWS, cores=PAPER_CORES, **PAPER_SCHEDULE, seed=0, backend_options=SAMPLED),
+        "paper": _scaling(
+            PAPER_ROWS, cores=PAPER_CORES, **PAPER_SCHEDULE, seed=PAPER_SEEDS, backend_options=SAMPLED
+        ),
     },
     figures=("strong_scaling", "scaling_breakdown"),
 )
@@ -278,7 +310,7 @@ _BACKENDS = Experiment(
             threads=PAPER_THREADS,
             number_format=FORMATS,
             **PAPER_SCHEDULE,
-            seed=QUICK_SEEDS,
+            seed=PAPER_SEEDS,
         ),
     },
     figures=("backends",),
@@ -298,6 +330,87 @@ _SYNCHRONISATION = Experiment(
         ),
     },
     figures=("synchronisation",),
+)
+
+
+AUTHORS_AGENTS = {"environment": "frozenlake", "transitions": 10_000, "agents": 1_000}
+"""Of the authors' multi-agent code: a thousand agents on the same data."""
+AGENTS_PER_DPU = (1, 2, 4, 8, 11, 16, 24)
+"""A tasklet each; 24 tables of FrozenLake are what WRAM holds."""
+
+
+def _populations(side: int, episodes: int, packed: Mapping[str, Any], **grid: Any) -> tuple[Grid, ...]:
+    """Return grids of agents that differ, of agents packed on DPUs, one of which is simulated, and of the same here."""
+    alike = AUTHORS_AGENTS | grid
+    differ = alike | {"agents": side**2, "side": side, "episodes": episodes, "backend": "cpu"}
+    packing = {"backend": "pim", "agents_per_dpu": AGENTS_PER_DPU, "simulated_dpus": 1} | packed
+    formats = tuple(map(str, NumberFormat))
+    return (
+        differ,
+        alike | {"number_format": formats} | packing,
+        alike | {"episodes": episodes, "backend": ("cpu", "gpu")},
+    )
+
+
+_MULTI_AGENT = Experiment(
+    id="07_multi_agent",
+    question="Do agents that learn alone come to the same decisions, and how many fit a DPU?",
+    grids={
+        "smoke": _populations(
+            8,
+            20,
+            {"transitions": 500, "agents": 96, "episodes": 1, "agents_per_dpu": (1, 11, 24)},
+            seed=SMOKE_SEEDS,
+        ),
+        "quick": _populations(16, 100, {"transitions": 2_000, "episodes": 1}, seed=QUICK_SEEDS),
+        "paper": _populations(32, 100, {"episodes": 10}, seed=PAPER_SEEDS),
+    },
+    figures=("population", "agents_per_dpu"),
+    where_available=True,
+    of=Agents,
+)
+
+
+def _roofline(
+    transitions: int, cores: int, repetitions: int, memory: int, dpu_transitions: int, passes: int
+) -> tuple[Grid, ...]:
+    """Return grids of the ceilings and learners of one core of this CPU, then of one DPU.
+
+    `memory` is how many bytes to read from memory, more than the caches hold.
+    """
+    environments = ("frozenlake", "taxi")
+    host = {"machine": roofline.HOST, "repetitions": repetitions}
+    learns = host | {"kind": "learner", "environment": environments, "transitions": transitions}
+    dpu = {"machine": roofline.DPU}
+    return (
+        *(
+            host | {"kind": "bandwidth", "name": name, "bytes_read": size}
+            for name, size in {**roofline.CACHES, "memory": memory}.items()
+        ),
+        host | {"kind": "peak", "name": tuple(roofline.PEAKS)},
+        dpu | {"kind": "bandwidth", "name": ("WRAM", "MRAM")},
+        dpu | {"kind": "peak", "name": tuple(roofline.DPU_PEAKS)},
+        *(
+            learns
+            | {"name": name, "number_format": number_format, "cores": cores if "vectors" in name else 1}
+            for name, number_format in roofline.LEARNERS.items()
+        ),
+        dpu
+        | {"kind": "learner", "name": "kernel, 1 tasklet", "environment": environments}
+        | {"number_format": ("INT32", "FP32"), "transitions": dpu_transitions, "passes": passes},
+    )
+
+
+_ROOFLINE = Experiment(
+    id="08_roofline",
+    question="What holds an update back, on this CPU and on a DPU?",
+    grids={
+        "smoke": _roofline(50_000, 128, 5, 64 << 20, 1_000, 2),
+        "quick": _roofline(1_000_000, 2000, 25, 256 << 20, 4_000, 10),
+        "paper": _roofline(1_000_000, 2000, 50, 256 << 20, 8_000, 50),
+    },
+    figures=("roofline",),
+    of=roofline.Speed,
 )
 
 
@@ -360,7 +473,10 @@ _AGGREGATION = Experiment(
 EXPERIMENTS = MappingProxyType(
     {
         entry.id: entry
-        for entry in (_DATASETS, _QUALITY, _STRONG_SCALING, _BACKENDS, _SYNCHRONISATION, _AGGREGATION)
+        for entry in (
+            *(_DATASETS, _QUALITY, _PRECISION, _STRONG_SCALING, _BACKENDS, _SYNCHRONISATION),
+            *(_MULTI_AGENT, _ROOFLINE, _AGGREGATION),
+        )
     }
 )
 """All experiments by id."""

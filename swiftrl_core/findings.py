@@ -1,9 +1,10 @@
 """What an experiment's rows say, in sentences: computed, so that they are true of whatever run is at hand.
 
-Each function takes the rows of an experiment (`results.COLUMNS`), or the table that its docstring names, and returns
+Each function takes the rows of an experiment, or the table that its docstring names, and returns
 `Findings`. A notebook shows them as a list.
 """
 
+import numpy as np
 import pandas as pd
 
 from swiftrl_core import figures, roofline
@@ -76,7 +77,7 @@ def table_error(rows: pd.DataFrame) -> Findings:
 
 
 def precision(errors: pd.DataFrame) -> Findings:
-    """Say how far each number format ends from doubles; takes the table of `precision.against_doubles`."""
+    """Say how far each number format ends from doubles; takes rows of `precision.Precision`."""
     told = []
     for name, own in errors.groupby("number_format", sort=False):
         worst = own.loc[own["max_error"].idxmax()]
@@ -210,8 +211,35 @@ def aggregation(rows: pd.DataFrame) -> Findings:
     return Findings(told)
 
 
+def population(rows: pd.DataFrame) -> Findings:
+    """Say whether agents that learn alone agree, and what their majority and their mean are worth."""
+    differ = rows[rows["side"].notna()]
+    best, median = (differ["exact_return"].map(of) for of in (np.max, np.median))
+    agree = differ["agreement"].map(np.mean)
+    sets = f"{len(differ)} data set{'s' * int(len(differ) > 1)}"
+    return Findings(
+        [
+            f"On {sets} the best of {differ['agents'].max():,.0f} agents reaches {_range(best)}, of at most "
+            f"{differ['optimum'].max():.3f}; the median agent {_range(median)}.",
+            f"An agent decides as most do in {agree.min():.0%} to {agree.max():.0%} of the states, on average.",
+            f"The majority's choice in each state is worth {_range(differ['majority_return'])}, the greedy policy of "
+            f"the mean of all tables {_range(differ['mean_return'])}.",
+        ]
+    )
+
+
+def agents_per_dpu(rows: pd.DataFrame) -> Findings:
+    """Say what it costs a DPU to hold more than one agent."""
+    told = []
+    for name, own in figures.table_agents_per_dpu(rows).groupby("number_format", sort=False):
+        kernel = own.set_index("agents_per_dpu")["kernel_s"]
+        steps = ", ".join(f"{count} take {kernel[count] / kernel.iloc[0]:.2f}" for count in kernel.index[1:])
+        told.append(f"{name}: in units of the time of one agent on a DPU, {steps} ({evidence_of(own)}).")
+    return Findings(told)
+
+
 def host_roofline(table: pd.DataFrame) -> Findings:
-    """Say how close the learners come to this CPU's ceilings; takes the table of `roofline.measure`."""
+    """Say how close the learners come to this CPU's ceilings; takes rows of `roofline.Speed`."""
     host = table[table["machine"] == roofline.HOST]
     ceiling = host.set_index("name")["value"]
     told = []
@@ -226,7 +254,7 @@ def host_roofline(table: pd.DataFrame) -> Findings:
 
 
 def dpu_roofline(table: pd.DataFrame) -> Findings:
-    """Say how close the kernel comes to a DPU's ceilings; takes the table of `roofline.measure`."""
+    """Say how close the kernel comes to a DPU's ceilings; takes rows of `roofline.Speed`."""
     dpu = table[table["machine"] == roofline.DPU]
     ceiling = dpu.set_index("name")["value"]
     told = []
@@ -240,6 +268,11 @@ def dpu_roofline(table: pd.DataFrame) -> Findings:
             f"{rate / 1e6:.2g} MB/s, {rate / ceiling['MRAM']:.1%} of what its MRAM gives (modelled)."
         )
     return Findings(told)
+
+
+def _range(values: pd.Series) -> str:
+    low, high = f"{values.min():.3f}", f"{values.max():.3f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _most_cores(table: pd.DataFrame) -> pd.DataFrame:

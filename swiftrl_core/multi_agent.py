@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -141,7 +142,7 @@ def train_agents(
             f"agents_per_dpu and simulated_dpus do not apply to backend {backend}: leave them out, or use pim"
         )
     else:
-        trained = _module(backend).train(population, **options)
+        trained = _usable(backend).train(population, **options)
     shape = (population.agents, dataset.n_states, dataset.n_actions)
     return MultiAgentResult(
         tables=trained.tables.reshape(shape),
@@ -313,10 +314,21 @@ def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tupl
     return chosen
 
 
-def _module(backend: str):
+def module(backend: str) -> ModuleType:
+    """Return a backend's module, whether it can be used here or not.
+
+    Raises
+    ------
+    SwiftRLError
+        If there is no such backend.
+    """
     if backend not in BACKENDS:
         raise SwiftRLError(f"backend is {backend!r}: choose one of {', '.join(BACKENDS)}")
-    chosen = importlib.import_module(BACKENDS[backend])
+    return importlib.import_module(BACKENDS[backend])
+
+
+def _usable(backend: str) -> ModuleType:
+    chosen = module(backend)
     reason = chosen.available()
     if reason:
         raise SwiftRLError(f"backend {backend} is not available here: {reason}")
@@ -324,7 +336,7 @@ def _module(backend: str):
 
 
 def _train_on_pim(population: Population, per_dpu: int, simulated: int | str, options: dict) -> Trained:
-    pim = _module("pim")
+    pim = _usable("pim")
     dpus = -(-population.agents // per_dpu)
     if simulated == "all":
         return pim.train(population, agents_per_dpu=per_dpu, **options)
@@ -344,11 +356,11 @@ def _train_sampled(population: Population, per_dpu: int, dpus: int, simulated: i
     DPUs are taken evenly spread over all, the first included, since it has the longest chunks. Kernel time is that of
     the slowest simulated one, transfers are those of all.
     """
-    pim = _module("pim")
+    pim = _usable("pim")
     chosen = np.unique(np.linspace(0, dpus - 1, simulated).round().astype(int))
     agents = (chosen[:, None] * per_dpu + np.arange(per_dpu)).ravel()
     agents = agents[agents < population.agents]
-    trained = _module("cpu").train(population)
+    trained = _usable("cpu").train(population)
     few = pim.train(population.select(agents), agents_per_dpu=per_dpu, **options)
     unequal = np.argwhere(few.tables.view(np.uint32) != trained.tables[agents].view(np.uint32))
     if len(unequal):

@@ -1,94 +1,85 @@
 """What a number format costs: the same training in FP32, INT32 and INT32_POW2, against double precision."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
 from swiftrl_core.cpu import doubles
 from swiftrl_core.datasets import collect
 from swiftrl_core.evaluation import exact_return
 from swiftrl_core.learner import Learner, NumberFormat
+from swiftrl_core.measurements import Measurement
+from swiftrl_core.results import column
 from swiftrl_core.training import Schedule, train
 
-SIZES = {
-    "smoke": {
-        "transitions": {"frozenlake": 4_000, "taxi": 8_000},
-        "cores": (1, 8),
-        "episodes": 20,
-        "tau": 10,
-    },
-    "quick": {
-        "transitions": {"frozenlake": 200_000, "taxi": 500_000},
-        "cores": (1, 125),
-        "episodes": 100,
-        "tau": 10,
-    },
-    "paper": {
-        "transitions": {"frozenlake": 1_000_000, "taxi": 5_000_000},
-        "cores": (1, 2000),
-        "episodes": 2000,
-        "tau": 50,
-    },
-}
-"""By profile; the schedules are those of the experiment on learning quality."""
+SMALL = {"transitions": 20_000, "episodes": 20, "tau": 10}
+"""At most so much for an estimate."""
 
 
-def against_doubles(profile: str = "smoke", seed: int = 0) -> pd.DataFrame:
-    """Train SEQ Q-learning in every number format and in doubles; see `compare`.
+@dataclass(frozen=True, kw_only=True)
+class Precision(
+    Measurement,
+    found=pa.schema(
+        [
+            # |Q - Q in doubles|, over all entries
+            column("max_error", pa.float64()),
+            column("mean_error", pa.float64()),
+            column("bias", pa.float64()),  # mean of the signed difference
+            column("bound", pa.float64(), nullable=True),  # proved for max_error; null in FP32
+            column("exact_return", pa.float64()),
+            column("exact_return_doubles", pa.float64()),
+        ]
+    ),
+):
+    """How far SEQ Q-learning in a number format ends from the same training in double precision, on the `cpu` backend.
 
-    Parameters
+    Attributes
     ----------
-    profile : str
-        A name of `SIZES`.
-    seed : int
-        Of the data sets.
+    environment, transitions, seed
+        Of the data set.
+    cores, episodes, tau
+        See `Schedule`.
+    number_format : str
     """
-    size = SIZES[profile]
-    schedules = [Schedule(cores, size["episodes"], size["tau"]) for cores in size["cores"]]
-    parts = [
-        compare(environment, transitions, schedules, seed)
-        for environment, transitions in size["transitions"].items()
-    ]
-    return pd.concat(parts, ignore_index=True)
+
+    environment: str
+    transitions: int
+    cores: int
+    episodes: int
+    tau: int
+    number_format: str
+    seed: int = 0
+
+    @property
+    def updates(self) -> int:
+        """Updates of the two trainings."""
+        return 2 * self.transitions * self.episodes
+
+    def small(self) -> Self:
+        """Return a small training of the same learner."""
+        return replace(self, **{name: min(most, getattr(self, name)) for name, most in SMALL.items()})
+
+    def measure(self) -> dict[str, Any]:
+        """Train twice and compare."""
+        dataset = collect(self.environment, self.transitions, self.seed)
+        learner = Learner(number_format=self.number_format, reward_range=dataset.reward_range)
+        schedule = Schedule(self.cores, self.episodes, self.tau)
+        exact = doubles.train(dataset, self.cores, self.episodes, self.tau)
+        table = train(dataset, learner, schedule, "cpu").q_table
+        error = table.astype(np.float64) - exact
+        return {
+            "max_error": float(np.abs(error).max()),
+            "mean_error": float(np.abs(error).mean()),
+            "bias": float(error.mean()),
+            "bound": _bound(learner, schedule),
+            "exact_return": exact_return(self.environment, table),
+            "exact_return_doubles": exact_return(self.environment, exact),
+        }
 
 
-def compare(environment: str, transitions: int, schedules: Sequence[Schedule], seed: int = 0) -> pd.DataFrame:
-    """Return how far each number format's table ends from that of the same training in double precision.
-
-    Returns
-    -------
-    DataFrame
-        environment, transitions, episodes, tau, cores, number_format; max_error, mean_error and bias (mean of the
-        signed difference) over all entries; bound, proved for max_error (`Coefficients.error_bound`; NaN in
-        FP32); exact_return, and exact_return_doubles.
-    """
-    dataset = collect(environment, transitions, seed)
-    rows = []
-    for schedule in schedules:
-        plan = {"cores": schedule.cores, "episodes": schedule.episodes, "tau": schedule.tau}
-        exact = doubles.train(dataset, **plan)
-        for number_format in NumberFormat:
-            learner = Learner(number_format=number_format, reward_range=dataset.reward_range)
-            table = train(dataset, learner, schedule, "cpu").q_table
-            error = table.astype(np.float64) - exact
-            rows.append(
-                {"environment": environment, "transitions": transitions}
-                | plan
-                | {
-                    "number_format": str(number_format),
-                    "max_error": np.abs(error).max(),
-                    "mean_error": np.abs(error).mean(),
-                    "bias": error.mean(),
-                    "bound": _bound(learner, schedule),
-                    "exact_return": exact_return(environment, table),
-                    "exact_return_doubles": exact_return(environment, exact),
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def _bound(learner: Learner, schedule: Schedule) -> float:
+def _bound(learner: Learner, schedule: Schedule) -> float | None:
     if learner.number_format == NumberFormat.FP32:
-        return float("nan")
+        return None
     return learner.coefficients.error_bound(learner.alpha, learner.gamma, len(schedule.rounds))

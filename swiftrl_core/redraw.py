@@ -1,8 +1,7 @@
 """Draw figures again from stored results, running nothing: `python -m swiftrl_core.redraw DIR ...`, or `make figures`.
 
-A folder of results holds rows of runs (`table.parquet`, in an experiment's folder), measurements (`roofline.parquet`,
-`precision.parquet`), or only the tables that figures showed (such as `learning_curve.csv`). Each is drawn again in its
-place, and comes out the same in every byte.
+A folder of results holds rows of runs (`table.parquet`, in an experiment's folder), or only the tables that figures
+showed (such as `learning_curve.csv`). Each is drawn again in its place, and comes out the same in every byte.
 """
 
 import sys
@@ -14,24 +13,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from pyarrow import csv
 
-from swiftrl_core import experiments, figures, measurements, results
+from swiftrl_core import experiments, figures, results
 from swiftrl_core.dpusim import figures as simulator
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.store import TABLE
 
-MEASURED: dict[str, Callable[[pd.DataFrame], Figure]] = {
-    "precision": figures.fig_precision,
-    "roofline": figures.fig_roofline,
-}
-"""Stored measurements by name, and what draws them."""
 SHOWN: dict[str, Callable[[pd.DataFrame], Figure]] = {
-    "agents_per_dpu": figures.fig_agents_per_dpu,
     "bandwidth": simulator.fig_bandwidth,
     "kernel_lines": simulator.fig_lines,
     "learning_curve": figures.fig_learning_curve,
     "policy": figures.fig_policy,
-    "population": figures.fig_population,
     "saturation": partial(simulator.fig_saturation, published=SATURATING_TASKLETS),
     "throughput": simulator.fig_throughput,
     "time_breakdown": figures.fig_breakdown,
@@ -82,9 +74,6 @@ def _in(folder: Path) -> list[Callable[[], list[Path]]]:
     experiment = next((part for part in reversed(folder.parts) if part in experiments.EXPERIMENTS), None)
     if experiment and (folder / TABLE).exists():
         found.append(partial(_draw_runs, experiment, folder))
-    for name, draw in MEASURED.items():
-        if (folder / f"{name}.parquet").exists():
-            found.append(partial(_draw_measured, folder, name, draw))
     for name, draw in SHOWN.items():
         if (folder / f"{name}.csv").exists():
             found.append(partial(_draw_shown, folder, name, draw))
@@ -92,12 +81,8 @@ def _in(folder: Path) -> list[Callable[[], list[Path]]]:
 
 
 def _draw_runs(experiment: str, folder: Path) -> list[Path]:
-    return experiments.draw(experiment, results.read_table(folder / TABLE), folder)
-
-
-def _draw_measured(folder: Path, name: str, draw: Callable[[pd.DataFrame], Figure]) -> list[Path]:
-    table = measurements.read(folder / f"{name}.parquet")
-    return figures.save(draw(table), table, folder, name)
+    columns = experiments.find(experiment).columns
+    return experiments.draw(experiment, results.read_table(folder / TABLE, columns), folder)
 
 
 def _draw_shown(folder: Path, name: str, draw: Callable[[pd.DataFrame], Figure]) -> list[Path]:

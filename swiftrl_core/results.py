@@ -123,8 +123,8 @@ COLUMNS = pa.schema(
 """The columns of a table of cells, in order, with their types."""
 
 LATER = MappingProxyType({"bootstrap": "current"})
-"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves a
-cell the name it had."""
+"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves
+a cell the name it had."""
 
 VARIES = frozenset(
     (
@@ -337,8 +337,8 @@ def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
     """Return a table of the version's first days with what its rows stand for in the columns that came later."""
     for name in LATER.keys() & set(columns.names) - set(table.column_names):
         values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
-        table = table.add_column(columns.get_field_index(name), columns.field(name), values)
-    return table
+        table = table.append_column(columns.field(name), values)
+    return table.select(columns.names) if set(table.column_names) == set(columns.names) else table
 
 
 def check_version(found: Any, what: str) -> None:

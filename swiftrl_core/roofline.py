@@ -8,21 +8,25 @@ learners themselves. Beside it stands one DPU: its ceilings follow from the hard
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
 from swiftrl_core import toolchain
 from swiftrl_core.backends import Problem, open_backend
 from swiftrl_core.chunks import split
 from swiftrl_core.cpu import doubles
 from swiftrl_core.datasets import Dataset, collect
-from swiftrl_core.dpusim.timing import HardwareProfile, dma_cycles, resolve_profile
+from swiftrl_core.dpusim import MODEL_VERSION
+from swiftrl_core.dpusim.timing import dma_cycles, resolve_profile
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
 from swiftrl_core.learner import Learner
+from swiftrl_core.measurements import Measurement
+from swiftrl_core.results import column
 
 SOURCE = Path(__file__).parent / "roofline.c"
 RECORD_BYTES = 8
@@ -33,10 +37,23 @@ AUTHORS_ENTRY_BYTES = 8
 DMA_BLOCK_BYTES = 2048
 HOST = "one core of this CPU"
 DPU = "one DPU"
-COLUMNS = (
-    *("machine", "kind", "name", "environment", "number_format", "value", "unit"),
-    *("ns_per_update", "operations", "bytes_touched", "bytes_streamed", "evidence", "source"),
-)
+CACHES = {"L1": 16 << 10, "L2": 256 << 10}
+"""Bytes to read again and again, few enough for the cache of that name."""
+PEAKS = {"vectors": "peak_vector", "scalar": "peak_scalar"}
+"""Name to function of roofline.c."""
+LEARNERS = {
+    "engine, cores in vectors": "FP32",
+    "one update after the other": "FP32",
+    "authors' shape, doubles": "FP64",
+}
+"""On this CPU, name to number format."""
+DPU_PEAKS = {f"{SATURATING_TASKLETS}+ tasklets": 1, "1 tasklet": SATURATING_TASKLETS}
+"""Name to cycles from one instruction to the next."""
+PASSES = 4
+"""Of a learner over its data in a measurement."""
+READ_BYTES = 128 << 20
+"""Of a measurement of a cache."""
+PEAK_STEPS = 200_000
 
 
 @dataclass(frozen=True)
@@ -70,112 +87,112 @@ def count(dataset: Dataset, record_bytes: int = RECORD_BYTES, entry_bytes: int =
     return Work(operations, touched, record_bytes)
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much to measure.
+@dataclass(frozen=True, kw_only=True)
+class Speed(
+    Measurement,
+    found=pa.schema(
+        [
+            column("value", pa.float64()),
+            column("unit", pa.string()),
+            # of a learner's update
+            column("ns_per_update", pa.float64(), nullable=True),
+            column("operations", pa.float64(), nullable=True),
+            column("bytes_touched", pa.float64(), nullable=True),
+            column("bytes_streamed", pa.float64(), nullable=True),
+            column("evidence", pa.string()),
+            column("hardware_profile", pa.string(), nullable=True),
+            column("model_version", pa.string(), nullable=True),
+            column("source", pa.string()),
+        ]
+    ),
+):
+    """A ceiling of a machine, or how fast a learner is on it.
 
     Attributes
     ----------
-    transitions, cores : int
-        Of the data set; virtual cores of the engine.
+    machine : str
+        `HOST` or `DPU`.
+    kind : str
+        bandwidth (bytes/s), peak (operations/s) or learner (operations/s).
+    name : str
+        A cache's, or memory; a key of `PEAKS`, `DPU_PEAKS` or `LEARNERS`.
+    environment, number_format : str
+        Of a learner.
+    transitions : int
+        Of a learner's data.
+    cores : int
+        Virtual cores of the engine.
+    passes : int
+        Over its data, of the simulated DPU.
+    bytes_read : int
+        Of a bandwidth of this CPU: how much is read, again and again.
     repetitions : int
-        Measurements of each speed, of a few milliseconds, so that some of them are undisturbed; the best counts.
-    memory : int
-        Bytes to read from memory, more than the caches hold.
-    dpu_transitions, dpu_passes : int
-        What the simulated DPU learns from, and how often.
+        Measurements on this CPU, of a few milliseconds, so that some of them are undisturbed; the best counts.
     """
 
-    transitions: int
-    cores: int
-    repetitions: int
-    memory: int
-    dpu_transitions: int
-    dpu_passes: int
+    machine: str
+    kind: str
+    name: str
+    environment: str | None = None
+    number_format: str | None = None
+    transitions: int | None = None
+    cores: int | None = None
+    passes: int | None = None
+    bytes_read: int | None = None
+    repetitions: int | None = None
 
+    @property
+    def updates(self) -> int:
+        """What an estimate weighs it by; reading and computing at the peak count as an update a repetition."""
+        return (self.transitions or 1) * (self.passes or 1) * (self.repetitions or 1)
 
-SIZES = {
-    "smoke": Size(50_000, 128, 5, 64 << 20, 1_000, 2),
-    "quick": Size(1_000_000, 2000, 25, 256 << 20, 4_000, 10),
-    "paper": Size(1_000_000, 2000, 50, 256 << 20, 8_000, 50),
-}
-"""By profile."""
-PASSES = 4
-"""Of a learner over its data in a measurement."""
-READ_BYTES = 128 << 20
-"""Of a measurement of a cache."""
-PEAK_STEPS = 200_000
+    def small(self) -> Self:
+        """Return the same with fewer repetitions, and on a DPU with fewer passes."""
+        few = {name: min(2, own) for name in ("passes", "repetitions") if (own := getattr(self, name))}
+        return replace(self, **few)
 
-
-def measure(profile: str = "smoke", hardware: str | None = None) -> pd.DataFrame:
-    """Measure ceilings and speeds on one core of this machine, and simulate those of one DPU.
-
-    Parameters
-    ----------
-    profile : str
-        A name of `SIZES`.
-    hardware : str, optional
-        Hardware profile of the simulator.
-
-    Returns
-    -------
-    DataFrame
-        Columns `COLUMNS`. `kind` is bandwidth (value in bytes/s), peak (operations/s), or learner (operations/s, with
-        ns_per_update and the counted operations, bytes_touched and bytes_streamed of an update).
-    """
-    size, server = SIZES[profile], resolve_profile(hardware)
-    rows = _host_ceilings(size) + _dpu_ceilings(server)
-    for environment in ("frozenlake", "taxi"):
-        dataset = collect(environment, size.transitions, seed=0)
-        rows += _host_learners(dataset, environment, size)
-        rows += _dpu_learners(dataset.rows(0, size.dpu_transitions), environment, size, server)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    def measure(self) -> dict:
+        """Measure, simulate or compute it."""
+        return dict.fromkeys(_OPTIONAL) | _SPEEDS[self.machine, self.kind](self)
 
 
 # --- this CPU ---------------------------------------------------------------------------------------------
 
 
-def _host_ceilings(size: Size) -> list[dict]:
-    library, sink = _library(), ctypes.c_float()
-    found = []
-    for name, nbytes in {"L1": 16 << 10, "L2": 256 << 10, "memory": size.memory}.items():
-        words, passes = np.ones(nbytes // 8, np.uint64), max(1, READ_BYTES // nbytes)
-        read = partial(library.read_stream, words.ctypes.data, len(words), passes)
-        rate = passes * nbytes / _least(read, size.repetitions)
-        found.append(_ceiling(HOST, "bandwidth", name, rate, f"roofline.c: reads {nbytes:,} bytes"))
-    for name, function in {"vectors": library.peak_vector, "scalar": library.peak_scalar}.items():
-        work = partial(function, PEAK_STEPS, 0.999, 0.001, ctypes.byref(sink))
-        rate = work() / _least(work, size.repetitions)
-        found.append(_ceiling(HOST, "peak", name, rate, "roofline.c: FP32 products and sums, not fused"))
-    return found
+def _host_bandwidth(speed: Speed) -> dict:
+    words = np.ones(speed.bytes_read // 8, np.uint64)
+    passes = max(1, READ_BYTES // speed.bytes_read)
+    read = partial(_library().read_stream, words.ctypes.data, len(words), passes)
+    rate = passes * speed.bytes_read / _least(read, speed.repetitions)
+    return _rate(rate, "bytes/s", "measured", f"roofline.c: reads {speed.bytes_read:,} bytes")
 
 
-def _host_learners(dataset: Dataset, environment: str, size: Size) -> list[dict]:
-    learner = Learner(reward_range=dataset.reward_range)
-    work = count(dataset)
-    engine = _update_seconds(dataset, learner, "cpu", size.cores, size, threads=1)
-    plain = _update_seconds(dataset, learner, "cpu-local", 1, size)
-    wide = count(dataset, AUTHORS_RECORD_BYTES, AUTHORS_ENTRY_BYTES)
-    return [
-        _learner(HOST, "engine, cores in vectors", environment, "FP32", engine, work, "measured"),
-        _learner(HOST, "one update after the other", environment, "FP32", plain, work, "measured"),
-        _learner(
-            HOST, "authors' shape, doubles", environment, "FP64", _doubles(dataset, size), wide, "measured"
-        ),
-    ]
+def _host_peak(speed: Speed) -> dict:
+    function, sink = getattr(_library(), PEAKS[speed.name]), ctypes.c_float()
+    work = partial(function, PEAK_STEPS, 0.999, 0.001, ctypes.byref(sink))
+    rate = work() / _least(work, speed.repetitions)
+    return _rate(rate, "operations/s", "measured", "roofline.c: FP32 products and sums, not fused")
 
 
-def _update_seconds(
-    dataset: Dataset, learner: Learner, backend: str, cores: int, size: Size, **options
-) -> float:
+def _host_learner(speed: Speed) -> dict:
+    dataset = collect(speed.environment, speed.transitions, seed=0)
+    if LEARNERS[speed.name] == "FP64":
+        work = count(dataset, AUTHORS_RECORD_BYTES, AUTHORS_ENTRY_BYTES)
+        return _learner(_doubles(dataset, speed.repetitions), work, "measured")
+    backend = ("cpu", {"threads": 1}) if speed.cores > 1 else ("cpu-local", {})
+    return _learner(_update_seconds(dataset, speed, *backend), count(dataset), "measured")
+
+
+def _update_seconds(dataset: Dataset, speed: Speed, backend: str, options: dict) -> float:
     """Return the processor seconds an update takes: what more passes cost more, so that setting up does not count."""
+    learner = Learner(reward_range=dataset.reward_range)
     problem = Problem(learner, dataset.n_states, dataset.n_actions)
     zeros = np.zeros(problem.entries, learner.dtype)
-    opened = open_backend(backend, problem, cores, **options)
+    opened = open_backend(backend, problem, speed.cores, **options)
     try:
-        opened.load(split(dataset, learner, cores))
+        opened.load(split(dataset, learner, speed.cores))
         few, many = (
-            _least(lambda passes=passes: opened.run_round(zeros, passes), size.repetitions)
+            _least(lambda passes=passes: opened.run_round(zeros, passes), speed.repetitions)
             for passes in (PASSES, 3 * PASSES)
         )
     finally:
@@ -183,95 +200,82 @@ def _update_seconds(
     return (many - few) / (len(dataset) * 2 * PASSES)
 
 
-def _doubles(dataset: Dataset, size: Size) -> float:
+def _doubles(dataset: Dataset, repetitions: int) -> float:
     """Return the processor seconds an update takes in double precision."""
     records, q = doubles.records(dataset), np.zeros((dataset.n_states, dataset.n_actions))
-    return _least(lambda: doubles.learn(q, records, 0.1, 0.95), size.repetitions) / len(dataset)
+    return _least(lambda: doubles.learn(q, records, 0.1, 0.95), repetitions) / len(dataset)
 
 
-# --- a DPU ------------------------------------------------------------------------------------------------
+# --- a DPU: its ceilings follow from the hardware profile and the DMA's formula ---------------------------
 
 
-def _dpu_ceilings(server: HardwareProfile) -> list[dict]:
-    """Return what the hardware profile and the DMA's formula say."""
-    clock = server.clock_hz
-    mram = DMA_BLOCK_BYTES * clock / dma_cycles(DMA_BLOCK_BYTES)
-    profile = f"hardware profile {server.name}"
-    return [
-        _ceiling(
-            DPU, "bandwidth", "WRAM", ENTRY_BYTES * clock, f"{profile}: a 4-byte load a cycle", "modelled"
-        ),
-        _ceiling(DPU, "bandwidth", "MRAM", mram, f"PrIM's fit: DMA of {DMA_BLOCK_BYTES:,} bytes", "modelled"),
-        _ceiling(
-            DPU,
-            "peak",
-            f"{SATURATING_TASKLETS}+ tasklets",
-            clock,
-            f"{profile}: 1 instruction a cycle",
-            "modelled",
-        ),
-        _ceiling(
-            DPU, "peak", "1 tasklet", clock / SATURATING_TASKLETS, f"{profile}: one in 11 cycles", "modelled"
-        ),
-    ]
+def _dpu_bandwidth(speed: Speed) -> dict:
+    server = resolve_profile(None)
+    if speed.name == "WRAM":
+        rate, source = ENTRY_BYTES * server.clock_hz, f"hardware profile {server.name}: a 4-byte load a cycle"
+    else:
+        rate = DMA_BLOCK_BYTES * server.clock_hz / dma_cycles(DMA_BLOCK_BYTES)
+        source = f"PrIM's fit: DMA of {DMA_BLOCK_BYTES:,} bytes"
+    return _rate(rate, "bytes/s", "modelled", source) | {"hardware_profile": server.name}
 
 
-def _dpu_learners(dataset: Dataset, environment: str, size: Size, server: HardwareProfile) -> list[dict]:
-    rows = []
-    for number_format in ("INT32", "FP32"):
-        learner = Learner(number_format=number_format, reward_range=dataset.reward_range)
-        problem = Problem(learner, dataset.n_states, dataset.n_actions)
-        opened = open_backend("pim", problem, 1, hardware=server.name)
-        try:
-            opened.load(split(dataset, learner, 1))
-            table = opened.run_round(np.zeros(problem.entries, learner.dtype), 1).tables[0]  # zeros are cheap
-            kernel = opened.run_round(table, size.dpu_passes).kernel_s
-            evidence = str(opened.evidence)
-        finally:
-            opened.close()
-        launch = server.launch_s if evidence == "simulated" else 0.0
-        seconds = (kernel - launch) / (len(dataset) * size.dpu_passes)
-        name = "kernel, 1 tasklet"
-        rows.append(_learner(DPU, name, environment, number_format, seconds, count(dataset), evidence))
-    return rows
+def _dpu_peak(speed: Speed) -> dict:
+    server, cycles = resolve_profile(None), DPU_PEAKS[speed.name]
+    often = "1 instruction a cycle" if cycles == 1 else f"one in {cycles} cycles"
+    found = _rate(
+        server.clock_hz / cycles, "operations/s", "modelled", f"hardware profile {server.name}: {often}"
+    )
+    return found | {"hardware_profile": server.name}
+
+
+def _dpu_learner(speed: Speed) -> dict:
+    server, dataset = resolve_profile(None), collect(speed.environment, speed.transitions, seed=0)
+    learner = Learner(number_format=speed.number_format, reward_range=dataset.reward_range)
+    problem = Problem(learner, dataset.n_states, dataset.n_actions)
+    opened = open_backend("pim", problem, 1, hardware=server.name)
+    try:
+        opened.load(split(dataset, learner, 1))
+        table = opened.run_round(np.zeros(problem.entries, learner.dtype), 1).tables[0]  # zeros are cheap
+        kernel = opened.run_round(table, speed.passes).kernel_s
+        evidence = str(opened.evidence)
+    finally:
+        opened.close()
+    simulated = (
+        {"hardware_profile": server.name, "model_version": MODEL_VERSION} if evidence == "simulated" else {}
+    )
+    launch = server.launch_s if simulated else 0.0
+    seconds = (kernel - launch) / (len(dataset) * speed.passes)
+    return _learner(seconds, count(dataset), evidence) | simulated
 
 
 # --- rows -------------------------------------------------------------------------------------------------
 
-
-def _ceiling(
-    machine: str, kind: str, name: str, value: float, source: str, evidence: str = "measured"
-) -> dict:
-    unit = "bytes/s" if kind == "bandwidth" else "operations/s"
-    return {
-        "machine": machine,
-        "kind": kind,
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "evidence": evidence,
-        "source": source,
-    }
+_SPEEDS = {
+    (HOST, "bandwidth"): _host_bandwidth,
+    (HOST, "peak"): _host_peak,
+    (HOST, "learner"): _host_learner,
+    (DPU, "bandwidth"): _dpu_bandwidth,
+    (DPU, "peak"): _dpu_peak,
+    (DPU, "learner"): _dpu_learner,
+}
+_OPTIONAL = (
+    *("ns_per_update", "operations", "bytes_touched", "bytes_streamed"),
+    *("hardware_profile", "model_version"),
+)
 
 
-def _learner(
-    machine: str, name: str, environment: str, number_format: str, seconds: float, work: Work, evidence: str
-) -> dict:
-    return {
-        "machine": machine,
-        "kind": "learner",
-        "name": name,
-        "environment": environment,
-        "number_format": number_format,
-        "value": work.operations / seconds,
-        "unit": "operations/s",
-        "ns_per_update": seconds * 1e9,
-        "operations": work.operations,
-        "bytes_touched": work.bytes_touched,
-        "bytes_streamed": work.bytes_streamed,
-        "evidence": evidence,
-        "source": "Q-learning SEQ; operations and bytes counted from td_update.h",
-    }
+def _rate(value: float, unit: str, evidence: str, source: str) -> dict:
+    return {"value": float(value), "unit": unit, "evidence": evidence, "source": source}
+
+
+def _learner(seconds: float, work: Work, evidence: str) -> dict:
+    """Return the columns of a learner that takes so many seconds for an update."""
+    source = "Q-learning SEQ; operations and bytes counted from td_update.h"
+    return (
+        _rate(work.operations / seconds, "operations/s", evidence, source)
+        | {"ns_per_update": seconds * 1e9}
+        | asdict(work)
+    )
 
 
 def _least(work: Callable[[], object], repetitions: int) -> float:

@@ -190,8 +190,10 @@ def run_experiment(
 def default_directory(
     experiment: experiments.Experiment, profile: str, root: str | os.PathLike | None = None
 ) -> Path:
-    """Return where an experiment's rows go: `ROOT/ID/PROFILE`, by default in `results`."""
-    return Path(root or RESULTS) / experiment.id / profile
+    """Return where an experiment's rows go: `ROOT/ID/PROFILE`, by default in `results`; a part's in a folder below."""
+    if experiment.part_of is None:
+        return Path(root or RESULTS) / experiment.id / profile
+    return Path(root or RESULTS) / experiment.part_of / profile / experiment.id
 
 
 def require_all(summary: Summary, store: Store) -> None:

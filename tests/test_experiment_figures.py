@@ -1,7 +1,6 @@
 """Figures and findings of the experiments, drawn from the reference results; redrawing; what intervals are."""
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 
@@ -12,17 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from swiftrl_core import experiments, figures, findings, measurements, redraw, results
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core import experiments, figures, findings, redraw, results
 from swiftrl_core.figures import intervals, words
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
-KEPT = [entry for entry in experiments.EXPERIMENTS.values() if (REFERENCE / entry.id).is_dir()]
+KEPT = list(experiments.EXPERIMENTS.values())
 PARTS = list(figures.PARTS)
 
 
-def rows_of(experiment: str) -> pd.DataFrame:
-    return results.read_table(REFERENCE / experiment / "table.parquet")
+def folder_of(experiment: experiments.Experiment) -> Path:
+    return REFERENCE / experiment.part_of / experiment.id if experiment.part_of else REFERENCE / experiment.id
+
+
+def rows_of(name: str) -> pd.DataFrame:
+    experiment = experiments.find(name)
+    return results.read_table(folder_of(experiment) / "table.parquet", experiment.columns)
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +49,13 @@ def texts(figure: Figure) -> str:
 # --- the reference results --------------------------------------------------------------------------------
 
 
-def test_there_are_reference_results():
-    assert {"02", "03", "04", "05", "06"} <= {entry.id[:2] for entry in KEPT}
-
-
 @pytest.mark.parametrize("experiment", [entry.id for entry in KEPT])
 def test_the_reference_is_a_whole_quick_run_of_today_s_experiment(experiment):
     rows = rows_of(experiment)
     planned = {cell.config_hash for cell in experiments.expand(experiment, "quick")}
     ran = set(rows["config_hash"])
     assert ran <= planned
-    left_out = {
-        cell.backend for cell in experiments.expand(experiment, "quick") if cell.config_hash not in ran
-    }
+    left_out = {run.group[1] for run in experiments.expand(experiment, "quick") if run.config_hash not in ran}
     assert left_out <= {"gpu", "gpu-shared"}
 
 
@@ -108,13 +105,13 @@ def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeyp
         raise AssertionError("redrawing ran a cell")
 
     monkeypatch.setattr("swiftrl_core.cells.train", never)
+    monkeypatch.setattr("swiftrl_core.measurements.Measurement.run", never)
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
     assert redraw.main([str(tmp_path)]) == 0
     first = checksums(tmp_path)
-    expected = {name for entry in KEPT if entry.id in folders for name in entry.figures}
-    expected |= {name for name in redraw.MEASURED if list(tmp_path.rglob(f"{name}.parquet"))}
+    expected = {name for entry in KEPT if (entry.part_of or entry.id) in folders for name in entry.figures}
     assert {Path(name).stem for name in first} == expected
     assert len(first) == 3 * len(expected)
     assert redraw.main([str(tmp_path)]) == 0
@@ -142,21 +139,6 @@ def test_redrawing_tells_what_it_cannot_read_and_draws_the_rest(tmp_path, capsys
     assert "02_datasets/table.parquet is not a finished table" in told.err
     assert "roofline.pdf" in told.out
     assert redraw.main([str(tmp_path / "nothing")]) == 1
-
-
-def test_measurements_come_back_as_they_were_or_not_at_all(tmp_path):
-    table = pd.DataFrame({"value": [0.1, np.nan], "evidence": ["measured", "modelled"]})
-    manifest = measurements.write(tmp_path / "m.parquet", table)
-    pd.testing.assert_frame_equal(measurements.read(tmp_path / "m.parquet"), table)
-    said = json.loads(manifest.read_text())
-    assert said["evidence"] == ["measured", "modelled"]
-    assert {"created", "host", "versions", "git_commit"} <= said.keys()
-    (tmp_path / "m.parquet").write_bytes(b"other")
-    with pytest.raises(SwiftRLError, match="does not match the checksum"):
-        measurements.read(tmp_path / "m.parquet")
-    manifest.unlink()
-    with pytest.raises(SwiftRLError, match="is not a finished table"):
-        measurements.read(tmp_path / "m.parquet")
 
 
 # --- every figure -----------------------------------------------------------------------------------------
@@ -201,6 +183,11 @@ def test_the_order_of_the_rows_does_not_change_the_numbers(experiment, name):
         (findings.backends, "05_backends"),
         (findings.same_tables, "05_backends"),
         (findings.synchronisation, "06_synchronisation"),
+        (findings.precision, "precision"),
+        (findings.population, "07_multi_agent"),
+        (findings.agents_per_dpu, "07_multi_agent"),
+        (findings.host_roofline, "08_roofline"),
+        (findings.dpu_roofline, "08_roofline"),
     ],
     ids=lambda pair: pair[0].__name__,
 )

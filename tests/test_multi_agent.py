@@ -5,14 +5,23 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import reference
 from host_gpu import HostGpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import aggregation, datasets, figures, multi_agent, multi_agent_bench
+from swiftrl_core import (
+    aggregation,
+    datasets,
+    environments,
+    evaluation,
+    figures,
+    multi_agent,
+    multi_agent_bench,
+    results,
+)
+from swiftrl_core.agent_runs import Agents
 from swiftrl_core.backends import Evidence, Problem
 from swiftrl_core.cpu import agents as cpu_agents
 from swiftrl_core.datasets import Dataset
@@ -384,54 +393,83 @@ def test_what_is_saved_comes_back(tmp_path):
     assert told["files"] == {"tables.npy": sha256_file(tables)}
 
 
-def grid_of_agents(side):
-    alphas, gammas = np.meshgrid(np.linspace(0.1, 1, side), np.linspace(0.5, 0.95, side))
-    returns = np.linspace(0, 0.7, side * side)
-    columns = {"alpha": alphas.ravel(), "gamma": gammas.ravel(), "exact_return": returns}
-    return pd.DataFrame(columns | {"agreement": 1 - returns, "optimum": 0.74})
+# --- populations as runs of an experiment -----------------------------------------------------------------
 
 
-PACKING = pd.DataFrame(
-    {
-        "number_format": ["FP32", "FP32", "INT32", "INT32"],
-        "agents_per_dpu": [1, 11, 1, 11],
-        "kernel_s": [0.02, 0.021, 0.005, 0.006],
-        "dpu_us_per_update": [10, 1, 3, 0.3],
-        "evidence": "simulated",
-    }
-)
+def population(**settings):
+    given = {"environment": "frozenlake", "transitions": 2_000, "agents": 9, "episodes": 5, "backend": "cpu"}
+    return Agents(**given | settings)
 
 
-def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are():
-    table = grid_of_agents(8)
-    shuffled = table.sample(frac=1, random_state=0)
-    (left, *_) = figures.fig_population(shuffled).axes
-    np.testing.assert_array_equal(left.collections[0].get_array().ravel(), table["exact_return"])
-    assert len(left.texts) == 64
-    assert not figures.fig_population(grid_of_agents(9)).axes[0].texts
-
-
-def test_packing_is_drawn_hollow_where_it_is_simulated():
-    left, right = figures.fig_agents_per_dpu(PACKING).axes
-    np.testing.assert_allclose(left.lines[0].get_ydata(), [20, 21])
-    assert "simulated" in left.get_ylabel()
-    assert "simulated" in right.get_ylabel()
-    assert left.lines[0].get_markerfacecolor() == "none"
-    measured = figures.fig_agents_per_dpu(PACKING.assign(evidence="measured")).axes[0]
-    assert measured.lines[0].get_markerfacecolor() != "none"
-
-
-@pytest.mark.parametrize(
-    ("draw", "table"),
-    [(figures.fig_population, grid_of_agents(8)), (figures.fig_agents_per_dpu, PACKING)],
-    ids=["population", "agents_per_dpu"],
-)
-def test_the_same_table_gives_the_same_bytes(tmp_path, draw, table):
-    first, second = (
-        [file.read_bytes() for file in figures.save(draw(table), table, tmp_path / name, "figure")]
-        for name in ("first", "second")
+def test_a_population_s_row_says_how_good_each_agent_is():
+    row = population(side=3, seed=4).run()
+    table = results.to_table([row], Agents.columns).to_pandas()
+    assert list(table.columns) == Agents.columns.names
+    data = datasets.collect("frozenlake", 2_000, 4)
+    learners = spread(Learner(reward_range=data.reward_range), row["alpha"], row["gamma"])
+    again = train_agents(data, learners, episodes=5, seed=4, backend="cpu")
+    assert row["exact_return"] == [evaluation.exact_return("frozenlake", values) for values in again.values]
+    assert row["agreement"] == list(
+        multi_agent.agreement(again.values, ~environments.resolve("frozenlake").terminal)
     )
-    assert first == second
+    assert (min(row["alpha"]), max(row["alpha"])) == (0.01, 1.0)
+    assert (min(row["gamma"]), max(row["gamma"])) == (0.5, 0.995)
+    assert (row["updates"], row["rewarded"]) == (9 * 2_000 * 5, (data.reward > 0).sum())
+    assert max(row["exact_return"]) <= row["optimum"]
+    assert row["evidence"] == "measured"
+
+
+def test_packed_agents_have_the_tables_of_those_on_the_cpu_and_a_simulated_time():
+    packed = population(backend="pim", agents_per_dpu=3, simulated_dpus=1).run()
+    assert packed["tables_sha256"] == population().run()["tables_sha256"]
+    assert (packed["dpus"], packed["simulated_dpus"], packed["evidence"]) == (3, 1, "simulated")
+    assert packed["hardware_profile"] is not None
+    assert packed["alpha"] is None
+
+
+def test_a_population_is_checked_where_it_is_made():
+    with pytest.raises(SwiftRLError, match="agents is 9: a grid of side 4 has 16"):
+        population(side=4)
+    with pytest.raises(SwiftRLError, match="episodes is '5': give a value of type int"):
+        population(episodes="5")
+    with pytest.raises(SwiftRLError, match="backend is 'tpu'"):
+        population(backend="tpu").run()
+
+
+@pytest.fixture(scope="module")
+def populations():
+    """Two data sets of agents that differ, and what a few on a DPU cost."""
+    rows = [population(agents=64, side=8, seed=seed).run() for seed in (0, 1)]
+    packing = {"backend": "pim", "simulated_dpus": 1, "transitions": 200, "episodes": 1}
+    for number_format in ("FP32", "INT32"):
+        rows += [
+            population(number_format=number_format, agents_per_dpu=each, **packing).run() for each in (1, 3)
+        ]
+    return results.to_table(rows, Agents.columns).to_pandas()
+
+
+def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
+    table = figures.table_population(populations)
+    assert len(table) == 64
+    assert set(table["seeds"]) == {2}
+    (left, *_) = figures.fig_population(populations).axes
+    shown = left.collections[0].get_array().ravel()
+    np.testing.assert_array_equal(shown, table.sort_values(["gamma", "alpha"])["exact_return"])
+    one = table[(table["alpha"] == 0.01) & (table["gamma"] == 0.5)]["exact_return"].item()
+    assert one == pytest.approx(np.mean([row.exact_return[0] for row in populations[:2].itertuples()]))
+    assert len(left.texts) == 64
+
+
+def test_packing_is_drawn_hollow_where_it_is_simulated(populations):
+    left, right = figures.fig_agents_per_dpu(populations).axes
+    row = populations[populations["agents_per_dpu"] == 3].iloc[0]
+    assert left.lines[0].get_ydata()[1] == pytest.approx(1e3 * row["pim_kernel"])
+    assert right.lines[0].get_ydata()[1] == pytest.approx(1e6 * 3 * row["pim_kernel"] / row["updates"])
+    assert "simulated" in left.get_ylabel()
+    assert left.lines[0].get_markerfacecolor() == "white"
+    measured = populations.assign(evidence="measured", hardware_profile=None, model_version=None)
+    axes = figures.fig_agents_per_dpu(measured).axes[0]
+    assert axes.lines[0].get_markerfacecolor() != "white"
 
 
 def test_agents_learn_the_lake():

@@ -1,10 +1,12 @@
 """The roofline, number formats against doubles, and the controls of the quick start."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from swiftrl_core import datasets, environments, figures, findings, precision, roofline, widgets
+from swiftrl_core import datasets, environments, figures, findings, roofline, widgets
 from swiftrl_core.cpu import doubles
+from swiftrl_core.experiments import expand
 from swiftrl_core.learner import Learner
 from swiftrl_core.training import Schedule, train
 
@@ -61,7 +63,7 @@ def test_operations_and_bytes_are_those_of_the_rule_as_it_runs(environment):
 
 @pytest.fixture(scope="module")
 def measured():
-    return roofline.measure("smoke")
+    return pd.DataFrame([run.run() for run in expand("08_roofline", "smoke")])
 
 
 def test_every_speed_is_below_its_machine_s_ceilings(measured):
@@ -79,6 +81,8 @@ def test_each_number_says_what_it_is_and_where_it_comes_from(measured):
     assert evidence[roofline.HOST, "learner"] == evidence[roofline.HOST, "peak"] == {"measured"}
     assert evidence[roofline.DPU, "peak"] == evidence[roofline.DPU, "bandwidth"] == {"modelled"}
     assert evidence[roofline.DPU, "learner"] <= {"simulated", "measured"}
+    simulated = measured[measured["evidence"] == "simulated"]
+    assert simulated[["hardware_profile", "model_version"]].notna().all(axis=None)
 
 
 def test_caches_read_no_slower_than_memory_and_vectors_compute_more_than_numbers(measured):
@@ -113,7 +117,7 @@ def test_doubles_train_as_the_engine_does_but_for_the_rounding():
 
 
 def test_no_format_leaves_its_proved_bound_and_floats_are_nearest():
-    errors = precision.against_doubles("smoke")
+    errors = pd.DataFrame([run.run() for run in expand("precision", "smoke")])
     fixed = errors[errors["number_format"] != "FP32"]
     assert (fixed["max_error"] <= fixed["bound"]).all()
     assert errors.loc[errors["number_format"] == "FP32", "bound"].isna().all()

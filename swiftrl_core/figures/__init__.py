@@ -6,7 +6,12 @@ colour-blind palette. A time is drawn with its evidence: filled marks are measur
 as numbers.
 """
 
-from swiftrl_core.figures.agents import fig_agents_per_dpu, fig_population
+from swiftrl_core.figures.agents import (
+    fig_agents_per_dpu,
+    fig_population,
+    table_agents_per_dpu,
+    table_population,
+)
 from swiftrl_core.figures.aggregation import (
     fig_fewer_updates,
     fig_recipes_by_cores,
@@ -24,6 +29,7 @@ from swiftrl_core.figures.data import (
     table_chunk_rewards,
     table_coverage,
 )
+from swiftrl_core.figures.kernel import fig_kernel_study
 from swiftrl_core.figures.machines import BACKENDS, fig_backends, table_backends
 from swiftrl_core.figures.quality import (
     fig_learning_quality,
@@ -32,9 +38,10 @@ from swiftrl_core.figures.quality import (
     fig_table_error,
     table_learning_quality,
     table_number_formats,
+    table_precision,
     table_table_error,
 )
-from swiftrl_core.figures.roofline import fig_roofline
+from swiftrl_core.figures.roofline import fig_roofline, table_roofline
 from swiftrl_core.figures.runs import ARROWS, PARTS, TILES, fig_breakdown, fig_learning_curve, fig_policy
 from swiftrl_core.figures.scaling import (
     fig_scaling_breakdown,
@@ -59,6 +66,7 @@ __all__ = [
     "fig_chunk_rewards",
     "fig_coverage",
     "fig_fewer_updates",
+    "fig_kernel_study",
     "fig_learning_curve",
     "fig_learning_quality",
     "fig_number_formats",
@@ -74,6 +82,7 @@ __all__ = [
     "fig_visits",
     "fig_what_it_costs",
     "save",
+    "table_agents_per_dpu",
     "table_backends",
     "table_chunk_rewards",
     "table_coverage",
@@ -81,8 +90,11 @@ __all__ = [
     "table_learning_quality",
     "table_needed",
     "table_number_formats",
+    "table_population",
+    "table_precision",
     "table_recipes",
     "table_recipes_by_cores",
+    "table_roofline",
     "table_scaling_breakdown",
     "table_strong_scaling",
     "table_synchronisation",

@@ -285,18 +285,38 @@ def _pairs(axes: Axes, own: pd.DataFrame, column: str) -> None:
             axis.set_minor_formatter("")
 
 
-def fig_precision(errors: pd.DataFrame) -> Figure:
+def table_precision(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what `fig_precision` shows.
+
+    Returns
+    -------
+    DataFrame
+        environment, transitions, cores, number_format; over the data sets the largest max_error, the means of
+        mean_error and bias, the bound proved for max_error (NaN in FP32); seeds.
+    """
+    keys = ["environment", "transitions", "episodes", "tau", "number_format", "cores"]
+    return rows.groupby(keys, as_index=False, sort=False).agg(
+        max_error=("max_error", "max"),
+        mean_error=("mean_error", "mean"),
+        bias=("bias", "mean"),
+        bound=("bound", "max"),
+        seeds=("seed", "nunique"),
+    )
+
+
+def fig_precision(rows: pd.DataFrame) -> Figure:
     """Draw how far each number format's table ends from the same training in double precision.
 
     Parameters
     ----------
-    errors : DataFrame
-        Rows of `precision.against_doubles`.
+    rows : DataFrame
+        Rows of `precision.Precision`; see `table_precision`.
 
     Returns
     -------
     Figure, a page wide; hollow marks are the bound that is proved, for the largest difference
     """
+    errors = table_precision(rows)
     groups = list(errors.groupby("environment", sort=False))
     formats = list(dict.fromkeys(errors["number_format"]))
     with style():

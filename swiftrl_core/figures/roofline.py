@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from swiftrl_core.figures import words
 from swiftrl_core.figures.style import PAGE_INCHES, colour, mark_of, named, new_figure, note, style
 
 MARKS = "os^Dv"
@@ -13,18 +14,31 @@ LINES = ("-", "--", ":")
 """Of the ceilings, the highest first."""
 
 
-def fig_roofline(table: pd.DataFrame) -> Figure:
+SHOWN = (
+    *("machine", "kind", "name", "environment", "number_format", "value", "unit"),
+    *("ns_per_update", "operations", "bytes_touched", "bytes_streamed"),
+    *("evidence", "hardware_profile", "model_version", "source"),
+)
+
+
+def table_roofline(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what `fig_roofline` shows: the columns `SHOWN` of its rows."""
+    return rows[list(SHOWN)]
+
+
+def fig_roofline(rows: pd.DataFrame) -> Figure:
     """Draw ceilings and learners of this CPU and of a DPU: operations a second on operations a byte.
 
     Parameters
     ----------
-    table : DataFrame
-        As `roofline.measure` returns it.
+    rows : DataFrame
+        Rows of `roofline.Speed`; see `table_roofline`.
 
     Returns
     -------
     Figure, a page wide; a learner's mark counts every byte it touches, its tick only those it must stream from memory
     """
+    table = table_roofline(rows)
     with style():
         figure = new_figure(PAGE_INCHES, 3.7)
         panels = figure.subplots(1, table["machine"].nunique(), squeeze=False)[0]
@@ -102,6 +116,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     modelled = table.loc[table["evidence"] == "modelled", "source"]
     return [
         "Marks count every byte an update touches, ticks at the other end of a line only the record it must stream.",
-        "Filled: measured here on one core. Hollow: simulated DPU.",
+        "Filled: measured here on one core. Hollow: simulated.",
+        words.simulator(table),
         f"Ceilings of the DPU are modelled ({'; '.join(dict.fromkeys(modelled))}).",
     ]
