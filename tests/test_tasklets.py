@@ -180,6 +180,18 @@ def test_all_backends_and_tasklets_give_the_same_bits(
         assert_same_bits([train(own, learner, schedule, "gpu").q_raw], [wanted])
 
 
+@pytest.mark.parametrize("build", BUILDS, ids="-".join)
+def test_known_coefficients_change_no_bit(data, build):
+    """The arithmetic of `pim.tuning`, where alpha and gamma are built in."""
+    learner = frozen(*build, reward_range=data["taxi"].reward_range)
+    paper, tuned = (
+        train(data["taxi"], learner, Schedule(3, 4, 2), "pim", tasklets=11, kernel=kernel)
+        for kernel in ("paper", "tuned")
+    )
+    assert_same_bits([tuned.q_raw], [paper.q_raw])
+    assert tuned.breakdown.pim_kernel < paper.breakdown.pim_kernel
+
+
 @pytest.mark.parametrize("update", UPDATES)
 def test_sampled_dpus_are_held_to_the_engine(data, update):
     learner = frozen("INT32", update, sampling="REV")
@@ -209,22 +221,6 @@ def test_a_share_longer_than_its_block_streams():
     chunks.records["step"][300:1_000] &= 0xFFFF0000  # pair 0
     got = learned_by(open_backend("pim", problem, 1), chunks, table, 3, None)
     assert_same_bits([got], [by_reference(problem, chunks, table, 3, None)])
-
-
-def test_tasklets_pay(data):
-    """More than a sanity check: the goal of the kernel, on chunks such as 2,000 DPUs have."""
-    own = collect("frozenlake", 1_000, seed=0)
-    paper, shared = (
-        train(
-            own,
-            Learner(number_format="INT32", bootstrap=bootstrap),
-            Schedule(2, 50, 50),
-            "pim",
-            tasklets=tasklets,
-        )
-        for bootstrap, tasklets in (("current", 1), ("frozen", 11))
-    )
-    assert paper.breakdown.pim_kernel > 8 * shared.breakdown.pim_kernel
 
 
 # --- dealing ----------------------------------------------------------------------------------------------
