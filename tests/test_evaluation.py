@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swiftrl_core import evaluation
 from swiftrl_core.environments import Environment, resolve
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.evaluation import (
@@ -127,6 +128,24 @@ def test_monte_carlo_repeats_for_a_seed_and_the_paper_s_default_is_a_thousand_ep
     assert monte_carlo_return("frozenlake", q, seed=1) != monte_carlo_return("frozenlake", q, seed=2)
     mean, error = monte_carlo_return("cliffwalking", value_iteration("cliffwalking", 0.95))
     assert (mean, error) == (-13, 0)
+
+
+def test_the_standard_error_is_that_of_a_mean(monkeypatch):
+    """Returns 0, 1, 1, 4: mean 1.5; squares about it 2.25 + 0.25 + 0.25 + 6.25 = 9; 9 / (4 - 1) / 4 = 0.75."""
+    monkeypatch.setattr(evaluation, "_play", lambda *_: np.array([0.0, 1.0, 1.0, 4.0]))
+    mean, error = monte_carlo_return("frozenlake", np.zeros((16, 4)), episodes=4)
+    assert mean == 1.5
+    assert error == pytest.approx(math.sqrt(0.75), rel=1e-15)
+
+
+def test_a_policy_s_rows_sum_to_one_but_for_the_rounding():
+    policy = uniform_policy("frozenlake").copy()
+    expected = policy_return("frozenlake", policy)
+    policy[3, 0] += 5e-10
+    assert policy_return("frozenlake", policy) == pytest.approx(expected, abs=1e-8)
+    policy[3, 0] += 1e-9
+    with pytest.raises(SwiftRLError, match="sum to 1"):
+        policy_return("frozenlake", policy)
 
 
 def test_step_limits_are_the_environments_or_imposed_or_given():
