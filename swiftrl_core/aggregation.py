@@ -13,7 +13,16 @@ In SEQ, STR and REV a round visits a pair exactly episodes times occurrences oft
 visits are drawn; there n_k is the expected number, which is the same: known beforehand, and without a round's noise.
 """
 
+import ctypes
+from pathlib import Path
+from types import MappingProxyType
+
 import numpy as np
+
+from swiftrl_core import toolchain
+
+SOURCE = Path(__file__).parent / "aggregation.c"
+_SUMS = MappingProxyType({np.dtype(np.float32): np.float64, np.dtype(np.int32): np.int64})
 
 
 def mean(tables: np.ndarray) -> np.ndarray:
@@ -31,14 +40,10 @@ def mean(tables: np.ndarray) -> np.ndarray:
     -------
     array (entries,), the tables' dtype
     """
-    cores = len(tables)
-    if tables.dtype == np.float32:
-        total = np.zeros(tables.shape[1:], np.float64)
-        for table in tables:
-            total += table
-    else:
-        total = tables.sum(axis=0, dtype=np.int64)
-    return _divided(total, cores, tables.dtype)
+    total = np.zeros(tables.shape[1], _SUMS[tables.dtype])
+    tables = np.ascontiguousarray(tables)
+    compile_sums(tables.dtype).sum(tables.ctypes.data, *tables.shape, total.ctypes.data)
+    return _divided(total, len(tables), tables.dtype)
 
 
 def weighted(tables: np.ndarray, weights: np.ndarray, old: np.ndarray) -> np.ndarray:
@@ -51,7 +56,7 @@ def weighted(tables: np.ndarray, weights: np.ndarray, old: np.ndarray) -> np.nda
     Parameters
     ----------
     tables : float32 or int32 array (cores, entries)
-    weights : int array (cores, entries)
+    weights : int32 array (cores, entries)
         At least 0.
     old : array (entries,), the tables' dtype
 
@@ -59,10 +64,11 @@ def weighted(tables: np.ndarray, weights: np.ndarray, old: np.ndarray) -> np.nda
     -------
     array (entries,), the tables' dtype
     """
-    total = np.zeros(tables.shape[1:], np.float64 if tables.dtype == np.float32 else np.int64)
-    for table, weight in zip(tables, weights, strict=True):
-        total += table.astype(total.dtype) * weight
-    weight = weights.sum(axis=0, dtype=np.int64)
+    total, weight = np.zeros(tables.shape[1], _SUMS[tables.dtype]), np.zeros(tables.shape[1], np.int64)
+    tables, weights = np.ascontiguousarray(tables), np.ascontiguousarray(weights, np.int32)
+    compile_sums(tables.dtype).weighted_sum(
+        tables.ctypes.data, weights.ctypes.data, *tables.shape, total.ctypes.data, weight.ctypes.data
+    )
     return np.where(weight > 0, _divided(total, np.maximum(weight, 1), tables.dtype), old)
 
 
@@ -72,3 +78,16 @@ def _divided(total: np.ndarray, by: int | np.ndarray, dtype: np.dtype) -> np.nda
         return (total / by).astype(np.float32)
     magnitude = (2 * np.abs(total) + by) // (2 * by)
     return (np.sign(total) * magnitude).astype(dtype)
+
+
+def compile_sums(dtype: np.dtype) -> ctypes.CDLL:
+    """Return aggregation.c for tables of a type. Whoever times an aggregation does this first."""
+    value, total = ("float", "double") if dtype == np.float32 else ("int32_t", "int64_t")
+    path = toolchain.compile_shared_library([SOURCE], flags=[f"-DVALUE={value}", f"-DSUM={total}"])
+    library = ctypes.CDLL(str(path))
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    library.sum.argtypes = [pointer, count, count, pointer]
+    library.weighted_sum.argtypes = [pointer, pointer, count, count, pointer, pointer]
+    for function in (library.sum, library.weighted_sum):
+        function.restype = None
+    return library

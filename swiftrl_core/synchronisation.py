@@ -26,6 +26,7 @@ class Synchronisation:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         learner = problem.learner
+        aggregation.compile_sums(learner.dtype)
         self._reduces_variance = learner.update == Update.VR
         self._weighs = learner.aggregation != Aggregation.MEAN
         self._counter = Counter(problem) if self._reduces_variance or self._weighs else None
