@@ -224,9 +224,8 @@ def table_needed(rows: pd.DataFrame, measure: str, within: float) -> pd.DataFram
     for (environment, cores, recipe), own in learned.groupby(["environment", "cores", "recipe"], sort=False):
         short = own["optimum"] - own[measure] if measure == "exact_return" else own[measure]
         allowed = within * own["optimum"].abs() if measure == "exact_return" else within
-        good = (short <= allowed).groupby(own["episodes"]).all().sort_index()
-        stays = good[::-1].cummin()[::-1]
-        first = own[own["episodes"] == stays.idxmax()].iloc[0] if stays.any() else None
+        episodes = first_that_lasts((short <= allowed).groupby(own["episodes"]).all())
+        first = None if episodes is None else own[own["episodes"] == episodes].iloc[0]
         told.append(
             {
                 "environment": environment,
@@ -240,6 +239,12 @@ def table_needed(rows: pd.DataFrame, measure: str, within: float) -> pd.DataFram
             }
         )
     return pd.DataFrame(told)
+
+
+def first_that_lasts(good: pd.Series) -> int | None:
+    """Return the smallest index from which on all of a series is true, or None."""
+    stays = good.sort_index()[::-1].cummin()[::-1]
+    return int(stays.idxmax()) if stays.any() else None
 
 
 def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
