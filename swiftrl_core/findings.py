@@ -211,6 +211,44 @@ def aggregation(rows: pd.DataFrame) -> Findings:
     return Findings(told)
 
 
+def time_to_optimum(rows: pd.DataFrame) -> Findings:
+    """Say how far the best way on DPUs is from the paper's, and which way is the quickest of all."""
+    told = []
+    for environment, own in figures.table_time_to_optimum(rows).groupby("environment", sort=False):
+        arrived = own.dropna(subset="total_s")
+        pim, paper = arrived[arrived["backend"] == "pim"], own.iloc[0]
+        if pim.empty:
+            told.append(f"{named(environment)}: no recipe on DPUs gets to the optimum in this experiment.")
+            continue
+        best, first = (some.loc[some["total_s"].idxmin()] for some in (pim, arrived))
+        sentence = f"{named(environment)}: `{best['way']}` is there after {_spent(best)}"
+        if pd.notna(paper["total_s"]) and best["way"] != paper["way"]:
+            times, kernels = (paper[name] / best[name] for name in ("total_s", "pim_kernel"))
+            sentence += f", {times:.3g} times as fast as the paper's way ({_spent(paper)})"
+            sentence += f", its kernel {kernels:.3g} times"
+        told.append(f"{sentence}.")
+        told.append(f"{named(environment)}: the quickest of all is `{first['way']}`, {_spent(first)}.")
+    return Findings(told)
+
+
+def data_size(rows: pd.DataFrame) -> Findings:
+    """Say from how many transitions on PIM is modelled to be ahead."""
+    return Findings(
+        f"{named(row.environment)}: against `{row.against}` PIM is ahead {_from(row.from_transitions)}, and "
+        f"{_from(row.from_transitions_in_place)} if the data are in MRAM already (modelled)."
+        for row in figures.table_winners(rows).itertuples()
+    )
+
+
+def _spent(row: pd.Series) -> str:
+    kernel = f", {row['pim_kernel'] * 1e3:,.3g} of them in the kernel" * (row["backend"] == "pim")
+    return f"{row['total_s'] * 1e3:,.4g} ms{kernel} ({row['evidence']})"
+
+
+def _from(transitions: float) -> str:
+    return "at no size" if pd.isna(transitions) else f"from {transitions / 1e6:,.3g} M transitions on"
+
+
 def population(rows: pd.DataFrame) -> Findings:
     """Say whether agents that learn alone agree, and what their majority and their mean are worth."""
     differ = rows[rows["side"].notna()]
@@ -285,3 +323,22 @@ def _learner(row: pd.Series) -> str:
 
 def _cores(count: int) -> str:
     return f"{count:,} core{'s' * int(count > 1)}"
+
+
+def kernel_study(table: pd.DataFrame) -> Findings:
+    """Say what the kernel's steps add up to; takes a table of `kernel_study.measure`."""
+    told = []
+    for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
+        paper, tuned = (own[own["kind"].isin(kinds)].iloc[-1] for kinds in (["the paper's"], ["same bits"]))
+        sentence = (
+            f"{named(case[0])}, {case[1]}, {case[2]}: an update takes {paper['instructions']:.0f} instructions in the "
+            f"paper's kernel and {tuned['instructions']:.0f} in the tuned one. That is {tuned['speedup']:.2f} times as "
+            f"fast and leaves the same table, off doubles by {tuned['max_error']:.1g} at most; 50 episodes take "
+            f"{tuned['launch_ms']:.3g} ms in place of {paper['launch_ms']:.3g} (simulated)."
+        )
+        tasklets = own[own["kind"] == "other learner"]
+        if len(tasklets):
+            best = tasklets.loc[tasklets["speedup"].idxmax()]
+            sentence += f" With a frozen bootstrap, {best['step']} are {best['speedup']:.1f} times as fast."
+        told.append(sentence)
+    return Findings(told)

@@ -22,6 +22,7 @@ from swiftrl_core.store import TABLE
 SHOWN: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "bandwidth": simulator.fig_bandwidth,
     "kernel_lines": simulator.fig_lines,
+    "kernel_study": figures.fig_kernel_study,
     "learning_curve": figures.fig_learning_curve,
     "policy": figures.fig_policy,
     "saturation": partial(simulator.fig_saturation, published=SATURATING_TASKLETS),

@@ -57,7 +57,7 @@ def open_backend(
     """
     binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=hardware_reason() is None)
     dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
-    return PimBackend(problem, dpus, tasklets)
+    return PimBackend(problem, dpus, tasklets, kernel)
 
 
 class PimBackend:
@@ -65,10 +65,11 @@ class PimBackend:
 
     name = "pim"
 
-    def __init__(self, problem: Problem, dpus: PimSet, tasklets: int = 1) -> None:
+    def __init__(self, problem: Problem, dpus: PimSet, tasklets: int = 1, kernel: str = "paper") -> None:
         self._problem = problem
         self._dpus = dpus
         self._tasklets = tasklets
+        self._kernel = kernel
         self._table_bytes = 4 * problem.entries
         self._tables_down = 2 if problem.learner.update == Update.VR else 1
 
@@ -127,11 +128,11 @@ class PimBackend:
         return Round(tables.view(dtype), down.seconds, kernel.seconds, up.seconds)
 
     def describe(self) -> dict:
-        """Return the hardware or the simulator's profile and model version, and the tasklets, for the manifest."""
+        """Return the hardware or the simulator's profile and model version, tasklets and kernel, for the manifest."""
         described = self._dpus.describe()
         on_hardware = self.evidence == Evidence.MEASURED
         name = "UPMEM hardware" if on_hardware else f"DPU simulator, hardware profile {described['hardware']}"
-        return {"name": name, **described, "tasklets": self._tasklets}
+        return {"name": name, **described, "tasklets": self._tasklets, "kernel": self._kernel}
 
     def close(self) -> None:
         """Give the DPUs back."""

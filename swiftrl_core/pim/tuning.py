@@ -79,7 +79,10 @@ def _applies(step: Step, problem: Problem) -> bool:
             paper = learner.update == Update.TD and not (learner.decays or learner.freezes)
             return paper and learner.algorithm == Algorithm.Q_LEARNING
         case Step.HELD_CHUNK:
-            return not learner.freezes  # whose kernel holds its chunk anyway
+            if learner.freezes:  # its kernel holds the chunk anyway
+                return False
+            # Beside floating point, the few large transfers of a chunk in order take no time worth a more complex loop.
+            return learner.sampling == Sampling.RAN or learner.number_format != NumberFormat.FP32
         case Step.FACTORED_LCG:
             return learner.sampling == Sampling.RAN or learner.algorithm == Algorithm.SARSA
     return True
