@@ -1,5 +1,6 @@
 """The simulator held to published numbers, as `swiftrl validate` does it, and the README's example as printed."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -13,8 +14,9 @@ import pytest
 from swiftrl_core.cli import main
 from swiftrl_core.dpusim import validation
 from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP
+from swiftrl_core.dpusim.timing import dma_cycles
 from swiftrl_core.dpusim.uncertainty import STATED, Uncertainty
-from swiftrl_core.dpusim.validation import counts, hardware, throughput
+from swiftrl_core.dpusim.validation import counts, hardware, loops, published, throughput
 from swiftrl_core.dpusim.validation.harness import KERNELS, run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 from swiftrl_core.errors import SwiftRLError
@@ -26,7 +28,7 @@ def misses(section: Section) -> list[str]:
     return [str(bar) for bar in section.bars if not bar.holds]
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "saturation", "bandwidth", "transfers", "suite"])
+@pytest.mark.parametrize("name", ["arithmetic", "saturation", "bandwidth", "transfers", "loops", "suite"])
 def test_every_bar_holds(name):
     (section,), absent = validation.validate([name])
     assert section.bars
@@ -102,6 +104,52 @@ def test_gemv_multiplies(columns):
     done = run_kernel(KERNELS / "gemv.c", tasklets=16, heap=heap, variables=variables)
     result = heap_after(done, 4 * (rows * columns + block + columns + block) + gap, rows, np.uint32)
     assert np.array_equal(result, matrix @ vector)
+
+
+# ---- the loops of the second server ----
+
+
+@pytest.mark.parametrize("name", ["ADD", "SUM", "COUNT"])
+def test_loops_compute(name):
+    tasklets, blocks, block = 4, 3, 32
+    elements = tasklets * blocks * block
+    heap = np.random.default_rng(2).integers(256, 4096, 2 * elements).astype(np.uint32)
+    done = run_kernel(
+        KERNELS / "loops.c",
+        defines={
+            "T": "uint32_t",
+            **{f"LOOP_{other}": int(other == name) for other in ("ADD", "SUM", "COUNT")},
+        },
+        tasklets=tasklets,
+        heap=heap,
+        variables={"blocks": np.uint32(blocks), "block": np.uint32(block), "bins": np.uint32(256)},
+    )
+    a, b = heap.reshape(2, tasklets, -1)
+    if name == "ADD":
+        assert np.array_equal(heap_after(done, heap.nbytes, elements, np.uint32), (a + b).ravel())
+    elif name == "SUM":
+        assert np.array_equal(
+            heap_after(done, heap.nbytes, 2 * tasklets, np.uint32)[::2], (a + b).sum(1, dtype=np.uint32)
+        )
+    else:
+        counted = heap_after(done, heap.nbytes, 256 * tasklets, np.uint32).reshape(tasklets, 256)
+        assert all(np.array_equal(np.bincount(a[t] >> 4, minlength=256), counted[t]) for t in range(tasklets))
+
+
+def test_the_second_servers_dma_comes_from_its_transfers():
+    dma = loops.second_server_dma()
+    for way, measured in published.TRANSFER_CYCLES.items():
+        for size, cycles in measured.items():
+            assert dma_cycles(size, way == "write", dma) == pytest.approx(cycles, rel=0.01)
+
+
+def test_both_runs_agree_on_a_loop_that_waits_for_the_engine():
+    (waiting,) = (
+        loop for loop in published.LOOPS if (loop.name, loop.tasklets, loop.transfer_bytes) == ("ADD", 16, 32)
+    )
+    fast, exact = (loops.loop_cycles(waiting, loops.second_server_dma(), mode) for mode in ("fast", "exact"))
+    assert fast == pytest.approx(exact, rel=0.02)
+    assert fast > 1.5 * loops.loop_cycles(dataclasses.replace(waiting, block=128), loops.second_server_dma())
 
 
 # ---- the project's own suite ----

@@ -72,7 +72,8 @@ class DmaTiming:
 
     Notes
     -----
-    The defaults are PrIM's fit to its server (arXiv 2105.03814, section 3.1.2). No other measurement is published.
+    The defaults are PrIM's fit to its server (arXiv 2105.03814, section 3.2.1). Another server is faster at small
+    transfers by many tasklets: `validation.loops.second_server_dma`.
     """
 
     read_fixed: float = 77.0

@@ -49,21 +49,21 @@ STATED: Mapping[str, Uncertainty] = MappingProxyType(
         "float_learning": Uncertainty(
             "learn in floating point",
             0.94,
-            1.10,
-            "the same counts: 6 %; register-bank stalls of the float routines, not modelled, add up to 4 %",
+            1.06,
+            "the same counts, and PrIM's throughput of floating-point operations: 6 %",
         ),
         "compute": Uncertainty(
             "compute much for each byte",
             0.95,
             1.20,
-            "GEMV and HST-S on 4 DPUs: 1.09 to 1.13",
+            "GEMV and HST-S on 4 DPUs: 1.09 to 1.12; a histogram on another server: 1.00",
         ),
         "streaming": Uncertainty(
             "do a few instructions for each element from MRAM",
-            1.10,
+            0.85,
             1.40,
-            "VA and RED on 4 DPUs: 1.20 to 1.31; as many instructions as the DPU's compiler makes, but two cycles an "
-            "element more on hardware, for a reason that is not known",
+            "VA and RED on 4 DPUs: 1.25 to 1.33; such loops on another server: 0.88 to 1.00 with transfers of 512 bytes, "
+            "but down to 0.6 with transfers of 32 by 16 tasklets",
         ),
     }
 )

@@ -1,19 +1,19 @@
 """The simulator held to numbers measured by others: `swiftrl validate`, `make validate`.
 
-Sections: arithmetic, saturation, bandwidth and transfers against PrIM; suite against the project's own golden counts;
-calibration and kernels where their measurements lie beside the project.
+Sections: arithmetic, saturation, bandwidth and transfers against PrIM; loops against a second server; suite against the
+project's own golden counts; calibration and kernels where their measurements lie beside the project.
 """
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from swiftrl_core.dpusim.validation import counts, hardware, throughput, transfers
+from swiftrl_core.dpusim.validation import counts, hardware, loops, throughput, transfers
 from swiftrl_core.dpusim.validation.report import Bar, Section
 from swiftrl_core.errors import SwiftRLError
 
 __all__ = ["SECTIONS", "Bar", "Section", "measurements_folder", "validate"]
 
-SECTIONS = ("arithmetic", "saturation", "bandwidth", "transfers", "suite", "calibration", "kernels")
+SECTIONS = ("arithmetic", "saturation", "bandwidth", "transfers", "loops", "suite", "calibration", "kernels")
 CALIBRATION = "calibration"
 HARDWARE_ROWS = "data/prim_hardware_rows.json"
 
@@ -76,6 +76,7 @@ def _plan(
         "saturation": throughput.saturation,
         "bandwidth": throughput.bandwidth,
         "transfers": transfers.transfers,
+        "loops": loops.loops,
         "suite": counts.own_suite,
     }
     absent = {}

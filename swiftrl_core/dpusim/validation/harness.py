@@ -9,6 +9,7 @@ import numpy as np
 from swiftrl_core.dpusim.compile import compile_kernel
 from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP, load_program
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines
+from swiftrl_core.dpusim.timing import DmaTiming
 from swiftrl_core.errors import SwiftRLError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -40,6 +41,7 @@ def run_kernel(
     heap: np.ndarray | None = None,
     variables: Mapping[str, np.generic] | None = None,
     mode: str = "fast",
+    dma: DmaTiming | None = None,
 ) -> Finished:
     """Compile a kernel, write its inputs, launch it once.
 
@@ -55,6 +57,8 @@ def run_kernel(
         Host variables in WRAM.
     mode : {"fast", "exact"}
         How the tasklets run.
+    dma : DmaTiming, optional
+        As in `Machine`.
 
     Raises
     ------
@@ -62,7 +66,7 @@ def run_kernel(
         If the kernel does not compile, lacks a variable, or ends in a fault.
     """
     program = load_program(compile_kernel(source, defines, nr_tasklets=tasklets, opt=opt))
-    machine = Machine(program)
+    machine = Machine(program, dma=dma)
     if heap is not None:
         machine.write_mram(program.symbols[MRAM_HEAP][0] - MRAM_BASE, np.ascontiguousarray(heap))
     for name, value in (variables or {}).items():
