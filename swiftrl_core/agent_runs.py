@@ -21,7 +21,7 @@ ALPHAS = 0.01, 1.0
 GAMMAS = 0.5, 0.995
 """Ends of the grid of agents."""
 SMALL_TRANSITIONS = 500
-"""At most so many for an estimate."""
+"""For an estimate."""
 
 
 def _a_value_an_agent(name: str) -> pa.Field:
@@ -105,9 +105,9 @@ class Agents(
         run = (self.simulated_dpus or self.agents) * (self.agents_per_dpu or 1)
         return min(run, self.agents) * self.transitions * self.episodes
 
-    def small(self) -> Self:
+    def small(self, times: int) -> Self:
         """Return the same agents on few data."""
-        return replace(self, transitions=min(self.transitions, SMALL_TRANSITIONS), episodes=1)
+        return replace(self, transitions=min(self.transitions, times * SMALL_TRANSITIONS), episodes=1)
 
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""

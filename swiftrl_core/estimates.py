@@ -1,4 +1,8 @@
-"""How long a sweep will take: a small run of each kind is done and timed."""
+"""How long a sweep will take: a small run of each kind is done and timed.
+
+A cell's time has three parts that are found apart: making its data set, once for all cells that share it; what it takes
+besides training, which grows with the data; and training, by rounds and updates.
+"""
 
 import time
 from collections.abc import Iterable
@@ -8,12 +12,15 @@ from swiftrl_core.cells import Cell
 from swiftrl_core.measurements import Measurement
 from swiftrl_core.runs import Run, missing
 
-COLLECT_SECONDS = 3e-7
-"""A transition's share of making a data set; `datasets.collect` was timed."""
-PROBE_SECONDS = 0.05
+PROBE_SECONDS = 0.1
 """How long a small cell must train for its time to say something about a large one."""
-PROBE_ROWS = 64
+PROBE_ROWS = 256
 """Transitions of such a cell for each core."""
+LEAST_ROWS = 4_000
+REPETITIONS = 2
+"""The least time counts: what disturbs a measurement makes it longer."""
+LARGER = 4
+"""How much larger than the smallest the second run of a measurement is."""
 
 
 def estimate(runs: Iterable[Run], workers: int = 1) -> tuple[float, list[str]]:
@@ -28,63 +35,93 @@ def estimate(runs: Iterable[Run], workers: int = 1) -> tuple[float, list[str]]:
     runs = list(runs)
     untimed = missing(runs)
     here = [run for run in runs if run.group[1] not in untimed]
-    seconds = COLLECT_SECONDS * sum({run.data_key: run.rows_to_collect for run in here}.values())
-    costs: dict[tuple, _Cost] = {}
-    for run in here:
-        kind = _kind(run)
-        if kind not in costs:
-            costs[kind] = _probe_cell(run) if isinstance(run, Cell) else _probe_measurement(run)
-        seconds += costs[kind].of(run)
+    cells = [run for run in here if isinstance(run, Cell)]
+    seconds = _training_seconds(cells) + _other_seconds(cells)
+    seconds += _measuring_seconds(run for run in here if isinstance(run, Measurement))
     return seconds / workers, sorted(untimed)
+
+
+def _training_seconds(cells: list[Cell]) -> float:
+    """Return the seconds of training; cells of a kind cost the same for a round and for an update."""
+    costs: dict[tuple, _Cost] = {}
+    seconds = 0.0
+    for cell in cells:
+        kind = cell.group, str(cell.backend_options), str(cell.learner().switches), cell.cores
+        if kind not in costs:
+            costs[kind] = _probe(cell)
+        seconds += costs[kind].of(cell)
+    return seconds
 
 
 @dataclass(frozen=True)
 class _Cost:
-    """What a run takes, in seconds: besides training, for a round, for an update."""
+    """What training takes, in seconds: for a round, for an update."""
 
-    fixed: float
     a_round: float
     an_update: float
 
-    def of(self, run: Run) -> float:
-        rounds = len(run.schedule().rounds) if isinstance(run, Cell) else 0
-        return self.fixed + self.a_round * rounds + self.an_update * run.updates
+    def of(self, cell: Cell) -> float:
+        return self.a_round * len(cell.schedule().rounds) + self.an_update * cell.updates
 
 
-def _kind(run: Run) -> tuple:
-    """Return what runs that cost the same for a round and an update have in common."""
-    if not isinstance(run, Cell):
-        small = run.small()
-        return (small.config_hash,)
-    return run.group, str(run.backend_options), str(run.learner().switches), run.cores
+def _probe(cell: Cell) -> _Cost:
+    """Time a cell of the same kind, made small: with ever more episodes, until the clock can tell; then two changes.
 
-
-def _probe_cell(cell: Cell) -> _Cost:
-    """Time a cell of the same kind, made small: with ever more episodes, until the clock can tell; then by rounds."""
-    rows = max(PROBE_ROWS * cell.cores, 4_000)
+    Cut into two rounds, it takes a round longer; with twice the episodes, their updates. What it takes to begin with
+    drops out: `_other_seconds` knows it at its true size.
+    """
+    rows = max(PROBE_ROWS * cell.cores, LEAST_ROWS)
     rows, episodes = min(rows, cell.transitions or rows), 2
-    _run_small(cell, rows, episodes, episodes)  # compiles, and fills caches
-    fixed, whole = _run_small(cell, rows, episodes, episodes)
-    while whole < PROBE_SECONDS and episodes < cell.episodes:
+    _train_small(cell, rows, episodes, episodes)  # compiles, and fills caches
+    while (once := _train_small(cell, rows, episodes, episodes)) < PROBE_SECONDS and episodes < cell.episodes:
         episodes *= 4
-        fixed, whole = _run_small(cell, rows, episodes, episodes)
-    halves = _run_small(cell, rows, episodes, episodes // 2)[1]
-    a_round = max(halves - whole, 0.0)
-    return _Cost(fixed, a_round, max(whole - a_round, 0.0) / (rows * episodes))
+    halves = _train_small(cell, rows, episodes, episodes // 2)
+    twice = _train_small(cell, rows, 2 * episodes, 2 * episodes)
+    return _Cost(max(halves - once, 0.0), max(twice - once, 0.0) / (rows * episodes))
 
 
-def _run_small(cell: Cell, rows: int, episodes: int, tau: int) -> tuple[float, float]:
-    """Return the seconds a small cell took besides training, and for training."""
+def _train_small(cell: Cell, rows: int, episodes: int, tau: int) -> float:
+    small = replace(cell, transitions=rows, episodes=episodes, tau=tau, monte_carlo_episodes=0)
+    return min(small.run()["wall_seconds"] for _ in range(REPETITIONS))
+
+
+def _other_seconds(cells: list[Cell]) -> float:
+    """Return the seconds of making data sets and of all that is not training, timed at the data's own size."""
+    seconds = 0.0
+    sizes: dict[tuple, list[Cell]] = {}
+    for cell in cells:
+        sizes.setdefault((cell.environment, cell.transitions, cell.monte_carlo_episodes), []).append(cell)
+    for some in sizes.values():
+        one = replace(some[0], backend="cpu", backend_options={}, hardware=False, cores=1, episodes=1, tau=1)
+        _train_small(one, LEAST_ROWS, 2, 2)  # compiles
+        first, again = _seconds(one), min(_seconds(one) for _ in range(REPETITIONS))
+        data_sets = len({cell.data_key for cell in some})
+        seconds += data_sets * max(first - again, 0.0) + len(some) * again
+    return seconds
+
+
+def _seconds(run: Run) -> float:
     start = time.perf_counter()
-    row = replace(cell, transitions=rows, episodes=episodes, tau=tau).run()
-    return time.perf_counter() - start - row["wall_seconds"], row["wall_seconds"]
+    run.run()
+    return time.perf_counter() - start
 
 
-def _probe_measurement(measurement: Measurement) -> _Cost:
-    """Time a small measurement; a large one takes as much longer as it makes more updates."""
-    small = measurement.small()
-    small.run()  # compiles, and fills caches
-    start = time.perf_counter()
-    small.run()
-    took = time.perf_counter() - start
-    return _Cost(0.0, 0.0, took / small.updates) if small.updates else _Cost(took, 0.0, 0.0)
+def _measuring_seconds(measurements: Iterable[Measurement]) -> float:
+    """Return the seconds of measurements; those that differ in seed and amount alone are a kind."""
+    kinds: dict[str, list[Measurement]] = {}
+    for measurement in measurements:
+        settings = measurement.small(1).config | {"seed": None}
+        kinds.setdefault(str(settings), []).append(measurement)
+    return sum(_of_a_kind(some) for some in kinds.values())
+
+
+def _of_a_kind(measurements: list[Measurement]) -> float:
+    """Time two small measurements: what the larger takes longer, its additional updates take."""
+    smallest, larger = (measurements[0].small(times) for times in (1, LARGER))
+    smallest.run()  # compiles, and fills caches
+    least = min(_seconds(smallest) for _ in range(REPETITIONS))
+    more = larger.updates - smallest.updates
+    if not more:
+        return least * len(measurements)
+    an_update = max(min(_seconds(larger) for _ in range(REPETITIONS)) - least, 0.0) / more
+    return sum(least + an_update * (each.updates - smallest.updates) for each in measurements)

@@ -96,8 +96,8 @@ class Measurement:
         """Updates to make; none by default."""
         return 0
 
-    def small(self) -> Self:
-        """Return a small measurement of the same kind, for an estimate; itself where it takes no more than seconds."""
+    def small(self, times: int) -> Self:
+        """Return one of the kind with so many times the least work, for an estimate; itself where that is seconds."""
         return self
 
     def missing(self) -> str | None:

@@ -14,8 +14,9 @@ from swiftrl_core.measurements import Measurement
 from swiftrl_core.results import column
 from swiftrl_core.training import Schedule, train
 
-SMALL = {"transitions": 20_000, "episodes": 20, "tau": 10}
-"""At most so much for an estimate."""
+SMALL_TRANSITIONS = 200_000
+SMALL_EPISODES = 20
+"""For an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +58,11 @@ class Precision(
         """Updates of the two trainings."""
         return 2 * self.transitions * self.episodes
 
-    def small(self) -> Self:
-        """Return a small training of the same learner."""
-        return replace(self, **{name: min(most, getattr(self, name)) for name, most in SMALL.items()})
+    def small(self, times: int) -> Self:
+        """Return a small training of the same learner, in one round."""
+        episodes = min(self.episodes, times * SMALL_EPISODES)
+        transitions = min(self.transitions, SMALL_TRANSITIONS)
+        return replace(self, transitions=transitions, episodes=episodes, tau=episodes)
 
     def measure(self) -> dict[str, Any]:
         """Train twice and compare."""

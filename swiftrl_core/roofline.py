@@ -146,9 +146,9 @@ class Speed(
         """What an estimate weighs it by; reading and computing at the peak count as an update a repetition."""
         return (self.transitions or 1) * (self.passes or 1) * (self.repetitions or 1)
 
-    def small(self) -> Self:
-        """Return the same with fewer repetitions, and on a DPU with fewer passes."""
-        few = {name: min(2, own) for name in ("passes", "repetitions") if (own := getattr(self, name))}
+    def small(self, times: int) -> Self:
+        """Return the same with fewer repetitions, or on a DPU with fewer passes."""
+        few = {name: min(times, own) for name in ("passes", "repetitions") if (own := getattr(self, name))}
         return replace(self, **few)
 
     def measure(self) -> dict:
