@@ -470,12 +470,70 @@ _AGGREGATION = Experiment(
     figures=("fewer_updates", "what_it_costs", "recipes_by_cores"),
 )
 
+TASKLETS = MappingProxyType(
+    {"update": "vr", "aggregation": "count", "bootstrap": "frozen", "tau": 5, "alpha": 1.0}
+)
+"""For a DPU's tasklets to share: `FAST`, bootstrapping from the start of a pass; so values need passes to travel."""
+ON_DPUS = (
+    ({"tau": 50}, {}),
+    (FAST, {"kernel": "tuned"}),
+    (TASKLETS, {"kernel": "tuned", "tasklets": 16}),
+)
+"""The paper's recipe on its kernel; fewer updates on a faster kernel; a kernel that fills the DPU."""
+
+
+def _to_the_optimum(
+    transitions: Mapping[str, int],
+    cores: int,
+    fewer: int,
+    passes: Mapping[int, Mapping[str, tuple[int, ...]]],
+    **grid: Any,
+) -> tuple[Grid, ...]:
+    """Return grids of recipes on DPUs and on the engine, cut off after fewer and more passes, by their tau.
+
+    On `fewer` cores, with longer chunks, each makes one round: how the kernel's time grows with the chunk.
+    """
+    common = {"number_format": "INT32", "monte_carlo_episodes": 0, **grid}
+    found: list[Grid] = []
+    for recipe, options in ON_DPUS:
+        for name, rows in transitions.items():
+            learner = {"environment": name, "transitions": rows, **recipe, **common}
+            on_dpus = {**learner, "backend": "pim", "backend_options": SAMPLED | options}
+            cuts = passes[recipe["tau"]][name]
+            found.append({**on_dpus, "cores": cores, "episodes": cuts})
+            found.append({**on_dpus, "cores": fewer, "episodes": recipe["tau"]})
+            found.append({**learner, "backend": "cpu", "cores": cores, "episodes": cuts})
+    return *found, *_solved(transitions, seed=grid["seed"], episodes=1, tau=1, monte_carlo_episodes=0)
+
+
+_CUTS = MappingProxyType(
+    {
+        50: {"frozenlake": (50, 100, 150, 200), "taxi": (250, 300, 350, 400, 450, 500, 600)},
+        2: {"frozenlake": (2, 4, 6, 8, 10, 12), "taxi": (2, 4, 6, 8)},
+        5: {"frozenlake": (5, 10, 15, 20, 25, 30), "taxi": (10, 15, 20, 25, 30)},
+    }
+)
+_SMOKE_CUTS = MappingProxyType(
+    {tau: dict.fromkeys(SMOKE_ROWS, (tau, 2 * tau, 4 * tau, 8 * tau)) for tau in (50, 2, 5)}
+)
+
+_OPTIMUM = Experiment(
+    id="12_time_to_optimum",
+    question="How long until the optimum, on DPUs, on a CPU and by solving the model, and when do DPUs win?",
+    grids={
+        "smoke": _to_the_optimum(SMOKE_ROWS, 16, 8, _SMOKE_CUTS, seed=0),
+        "quick": _to_the_optimum(PAPER_ROWS, 2000, 250, _CUTS, seed=QUICK_SEEDS),
+        "paper": _to_the_optimum(PAPER_ROWS, 2000, 250, _CUTS, seed=PAPER_SEEDS),
+    },
+    figures=("time_to_optimum", "data_size"),
+)
+
 EXPERIMENTS = MappingProxyType(
     {
         entry.id: entry
         for entry in (
             *(_DATASETS, _QUALITY, _PRECISION, _STRONG_SCALING, _BACKENDS, _SYNCHRONISATION),
-            *(_MULTI_AGENT, _ROOFLINE, _AGGREGATION),
+            *(_MULTI_AGENT, _ROOFLINE, _AGGREGATION, _OPTIMUM),
         )
     }
 )

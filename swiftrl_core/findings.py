@@ -216,7 +216,7 @@ def time_to_optimum(rows: pd.DataFrame) -> Findings:
     told = []
     for environment, own in figures.table_time_to_optimum(rows).groupby("environment", sort=False):
         arrived = own.dropna(subset="total_s")
-        pim, paper = arrived[arrived["backend"] == "pim"], own.iloc[0]
+        pim, paper = arrived[arrived["backend"] == "pim"], own[own["backend"] == "pim"].iloc[0]
         if pim.empty:
             told.append(f"{named(environment)}: no recipe on DPUs gets to the optimum in this experiment.")
             continue
@@ -241,7 +241,7 @@ def data_size(rows: pd.DataFrame) -> Findings:
 
 
 def _spent(row: pd.Series) -> str:
-    kernel = f", {row['pim_kernel'] * 1e3:,.3g} of them in the kernel" * (row["backend"] == "pim")
+    kernel = f", {row['pim_kernel'] * 1e3:,.4g} of them in the kernel" * (row["backend"] == "pim")
     return f"{row['total_s'] * 1e3:,.4g} ms{kernel} ({row['evidence']})"
 
 

@@ -31,6 +31,13 @@ from swiftrl_core.figures.data import (
 )
 from swiftrl_core.figures.kernel import fig_kernel_study
 from swiftrl_core.figures.machines import BACKENDS, fig_backends, table_backends
+from swiftrl_core.figures.optimum import (
+    fig_data_size,
+    fig_time_to_optimum,
+    table_data_size,
+    table_time_to_optimum,
+    table_winners,
+)
 from swiftrl_core.figures.quality import (
     fig_learning_quality,
     fig_number_formats,
@@ -65,6 +72,7 @@ __all__ = [
     "fig_breakdown",
     "fig_chunk_rewards",
     "fig_coverage",
+    "fig_data_size",
     "fig_fewer_updates",
     "fig_kernel_study",
     "fig_learning_curve",
@@ -79,6 +87,7 @@ __all__ = [
     "fig_strong_scaling",
     "fig_synchronisation",
     "fig_table_error",
+    "fig_time_to_optimum",
     "fig_visits",
     "fig_what_it_costs",
     "save",
@@ -86,6 +95,7 @@ __all__ = [
     "table_backends",
     "table_chunk_rewards",
     "table_coverage",
+    "table_data_size",
     "table_fewer_updates",
     "table_learning_quality",
     "table_needed",
@@ -99,5 +109,7 @@ __all__ = [
     "table_strong_scaling",
     "table_synchronisation",
     "table_table_error",
+    "table_time_to_optimum",
     "table_what_it_costs",
+    "table_winners",
 ]

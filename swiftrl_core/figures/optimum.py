@@ -88,10 +88,9 @@ def table_time_to_optimum(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _means(own: pd.DataFrame) -> dict:
     """Return the means over the seeds of runs of equal length."""
-    means = over_seeds(
-        own, ["episodes", "rounds", "nominal_updates"], [*PARTS, "total_s", "exact_return", "goal"]
-    )
-    return means.assign(updates_m=means["nominal_updates"] / 1e6).iloc[0][list(SPENT)].to_dict()
+    means = own[["episodes", "rounds", *PARTS, "exact_return", "goal"]].mean()
+    total = over_seeds(own, ["episodes"], ["total_s"]).iloc[0]
+    return {**means, **total.drop(["episodes", "seeds"]), "updates_m": own["nominal_updates"].mean() / 1e6}
 
 
 def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
@@ -118,7 +117,7 @@ def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
             _totals(left, own)
             _shares(right, own)
             left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions", loc="left")
-        panels[-1, 0].set_xlabel(f"time to the optimum (ms): {evidence_of(table)}")
+        panels[-1, 0].set_xlabel(f"time (ms), {evidence_of(table)}")
         panels[-1, 1].set_xlabel("share of the time (%)")
         handles = [Line2D([], [], color=colour(i), lw=5, label=name) for i, name in enumerate(PARTS.values())]
         handles += [
@@ -162,6 +161,7 @@ def _totals(axes: Axes, own: pd.DataFrame) -> None:
     axes.set_xlim(min(left, low / 2), max(right, high * 60))
     axes.grid(axis="x", lw=0.3, alpha=0.6)
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
 
 
 def _shares(axes: Axes, own: pd.DataFrame) -> None:
@@ -176,7 +176,7 @@ def _shares(axes: Axes, own: pd.DataFrame) -> None:
 def _arrival(table: pd.DataFrame) -> str:
     return (
         f"Optimum: the fewest rounds from which on the exact return lacks at most {WITHIN:.0%} of what the exact "
-        f"solution earns, on each of {table['seeds'].max()} data sets. Every point is a run of its own, cut off there."
+        f"solution earns, on every data set ({table['seeds'].max()}). Each point is a run of its own, cut off there."
     )
 
 
@@ -302,6 +302,7 @@ def fig_data_size(rows: pd.DataFrame) -> Figure:
                 title=named(environment), xscale="log", yscale="log", xlabel="transitions (lines: modelled)"
             )
             axes.grid(lw=0.3, alpha=0.6)
+            axes.minorticks_off()
         panels[0].set_ylabel("time to the optimum (s)")
         handles = [Line2D([], [], color=colour(place), lw=1.5, label=way) for place, way in enumerate(ways)]
         handles.append(Line2D([], [], color="#444444", ls=":", label="data in MRAM already"))
@@ -318,27 +319,26 @@ def fig_data_size(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-def winners(table: pd.DataFrame) -> pd.DataFrame:
-    """Return from which size on PIM is ahead of each other machine, in rows of `table_data_size`.
+def table_winners(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return from which size of `table_data_size` on the quickest way on PIM stays ahead of each rival.
 
     Returns
     -------
     DataFrame
-        environment, against (the rival's way), and the smallest of the sizes from which on the quickest way on PIM
-        stays ahead: from_transitions with the data sent first, from_transitions_in_place without; NaN where never.
+        environment, against (the rival's way), from_transitions with the data sent first and
+        from_transitions_in_place without; NaN where never.
     """
-    found = []
+    table, found = table_data_size(rows), []
     for environment, own in table.groupby("environment", sort=False):
         pim = own[own["backend"] == "pim"].groupby("transitions")[["seconds", "seconds_in_place"]].min()
-        rivals = own[own["backend"] != "pim"]
-        for way, rival in rivals.groupby("way", sort=False):
+        for way, rival in own[own["backend"] != "pim"].groupby("way", sort=False):
             seconds = rival.set_index("transitions")["seconds"].reindex(pim.index)
-            entry = {"environment": environment, "against": way}
-            for name, column in (
-                ("from_transitions", "seconds"),
-                ("from_transitions_in_place", "seconds_in_place"),
-            ):
-                ahead = (pim[column] < seconds)[::-1].cummin()[::-1]
-                entry[name] = ahead.idxmax() if ahead.any() else np.nan
-            found.append(entry)
+            found.append(
+                {
+                    "environment": environment,
+                    "against": way,
+                    "from_transitions": first_that_lasts(pim["seconds"] < seconds),
+                    "from_transitions_in_place": first_that_lasts(pim["seconds_in_place"] < seconds),
+                }
+            )
     return pd.DataFrame(found)
