@@ -62,8 +62,8 @@ STATED: Mapping[str, Uncertainty] = MappingProxyType(
             "do a few instructions for each element from MRAM",
             0.85,
             1.40,
-            "VA and RED on 4 DPUs: 1.25 to 1.33; such loops on another server: 0.88 to 1.00 with transfers of 512 bytes, "
-            "but down to 0.6 with transfers of 32 by 16 tasklets",
+            "VA and RED on 4 DPUs: 1.25 to 1.33; such loops on another server: 0.88 to 1.00 with transfers of 512 "
+            "bytes or more, but down to 0.6 with transfers of 32 by 16 tasklets",
         ),
     }
 )
