@@ -97,12 +97,19 @@ static void begin_maxima(void) {
 
 INLINE int same(value_t a, value_t b) { return __builtin_bit_cast(uint32_t, a) == __builtin_bit_cast(uint32_t, b); }
 
+/* What an entry becomes where the next state's largest is `best`; study/ puts another rule in its place. */
+#ifndef LEARNED
+#define LEARNED(t, old, best, args) learned(t, old, best, args)
+INLINE value_t learned(struct transition t, value_t old, value_t best, const struct learner_args *args) {
+  value_t target = t.step >> 31 ? t.reward : bootstrapped_target(t.reward, best, args);
+  return old + step_towards(target, old, args);
+}
+#endif
+
 /* td_update with maxima[s'] for the largest entry of the next state's row. */
 INLINE void update_with_maxima(struct transition t, const struct learner_args *args) {
   uint32_t pair = t.step & 0xffff;
-  value_t target = t.reward, old = q[pair];
-  if (!(t.step >> 31)) target = bootstrapped_target(t.reward, maxima[(t.step >> 16) & 0x7fff], args);
-  value_t new = old + step_towards(target, old, args);
+  value_t old = q[pair], new = LEARNED(t, old, maxima[(t.step >> 16) & 0x7fff], args);
   if (same(new, old)) return;
   q[pair] = new;
   uint32_t state = SHIFT_DIVIDES ? pair / N_ACTIONS : states[pair];

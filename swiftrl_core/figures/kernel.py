@@ -19,8 +19,8 @@ LABELS = {
     "the paper's": "the paper's kernel",
     "same bits": "step, built on those above: the same bits",
     "bound": "bound, modelled",
-    "other bits": "instead: other bits",
-    "other learner": "as well: frozen bootstrap",
+    "other bits": "instead, on the last step: other bits",
+    "other learner": "tasklets, frozen bootstrap",
 }
 SAVED = "#dddddd"
 BAR_INCHES = 0.155
