@@ -13,6 +13,23 @@ from swiftrl_core.dpusim.timing import DmaTiming, HardwareProfile
 CHIPS_PER_RANK = 8
 CLOCK = "CLOCKS_PER_SEC"
 
+# Numbers of the vendor's library (dpu_thread_job_type, dpu_error_t), for the texts of asynchronous errors.
+_MEMORIES = ("wram", "iram", "mram")
+JOBS = (
+    *("launch_rank", "launch_dpu", "synchronization"),
+    *(f"copy_{memory}_{way}" for way in ("to_matrix", "from_matrix", "to_rank") for memory in _MEMORIES),
+    "callback",
+)
+ERROR_NUMBERS = {"invalid wram access": 8, "invalid mram access": 10, "dpu is in fault": 21}
+OTHER_ERROR = 1
+
+
+def _asynchronous(job: str, text: str) -> str:
+    """Return the vendor's text of an error in queued work; what `text` says beyond its words goes behind."""
+    reason = next((words for words in ERROR_NUMBERS if text.startswith(words)), text)
+    number = JOBS.index(job) << 16 | ERROR_NUMBERS.get(reason, OTHER_ERROR)
+    return f"asynchronous operation error ({job}): {reason} (0x{number:x}){text.removeprefix(reason)}"
+
 
 def balanced_ranks(n_dpus: int, dpus_per_rank: int = 64) -> list[list[int]]:
     """Return which DPUs of which ranks an allocation takes.
@@ -194,7 +211,7 @@ class Allocation:
         Raises
         ------
         DpuError
-            "asynchronous operation error (<job>): <reason>".
+            "asynchronous operation error (<job>): <reason> (0x<job << 16 | error>)", then what more is known.
         """
         while self._queue and self._broken is None:
             job, work = self._queue.popleft()
@@ -202,7 +219,7 @@ class Allocation:
                 work()
             except DpuError as error:
                 self._queue.clear()
-                self._broken = DpuError(f"asynchronous operation error ({job}): {error}")
+                self._broken = DpuError(_asynchronous(job, str(error)))
                 raise self._broken from error
         if self._broken is not None:
             raise DpuError(str(self._broken))

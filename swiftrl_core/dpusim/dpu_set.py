@@ -317,7 +317,8 @@ class DpuSet:
             return
         if memory is Memory.WRAM:
             check_alignment(memory, symbol, address, moved)
-        self._allocation.enqueue(f"copy_{memory.name.lower()}_{'to' if to_dpu else 'from'}_rank", work)
+        way = "to_matrix" if not to_dpu else "to_rank" if kind == "broadcast" else "from_matrix"
+        self._allocation.enqueue(f"copy_{memory.name.lower()}_{way}", work)
 
     def _host_views(self, host: object, to_dpu: bool) -> tuple[list[tuple[int, memoryview]], str]:
         """Return (DPU index, bytes of its buffer) for each DPU that takes part, and the kind of transfer."""
@@ -487,7 +488,7 @@ class DpuSet:
         Raises
         ------
         DpuError
-            "asynchronous operation error (<job>): <reason>"; the same again at every later use of the set.
+            "asynchronous operation error (<job>): <reason> (0x..)"; the same again at every later use of the set.
         """
         self._allocation.drain_alive()
 
