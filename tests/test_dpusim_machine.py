@@ -218,6 +218,26 @@ def test_printf_is_formatted_from_the_dpus_memory(build):
     assert machine.log_text() == ""
 
 
+def test_the_print_buffer_is_as_large_as_asked_for(build):
+    text = '{} int main(void) {{ for (int i = 0; i < 40; i++) printf("%03d\\n", i); return 0; }}'
+    small, usual = build(text.format("STDOUT_BUFFER_INIT(64)")), build(text.format(""))
+    run(small)
+    run(usual)
+    assert small.log_text() == "".join(f"{i:03}\n" for i in range(24, 40))
+    assert small.log_lost
+    assert usual.log_text() == "".join(f"{i:03}\n" for i in range(40))
+    assert not usual.log_lost
+    heaps = [machine.program.symbols["__sys_used_mram_end"][0] for machine in (small, usual)]
+    assert heaps[1] - heaps[0] == (1 << 20) - 64
+
+
+def test_a_print_larger_than_its_buffer_is_a_fault(build):
+    machine = build('STDOUT_BUFFER_INIT(16) int main(void) { printf("%020d", 1); return 0; }')
+    launch(machine)
+    assert machine.fault.code == 5
+    assert "the print buffer overflowed" in str(machine.fault)
+
+
 def test_the_counter_counts_in_units_of_16(build):
     text = """
         __host uint64_t count; __host uint32_t loops = 1000;

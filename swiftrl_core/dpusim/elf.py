@@ -17,6 +17,7 @@ from swiftrl_core.errors import SwiftRLError
 WRAM_BASE, MRAM_BASE, IRAM_BASE, ATOMIC_BASE = 0x0, 0x08000000, 0x80000000, 0xF0000000
 #: The name by which the host finds the first free byte of MRAM.
 MRAM_HEAP = "__sys_used_mram_end"
+PRINT_BUFFER = "__dpusim_print_buffer"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class Program:
     def prints(self) -> bool:
         """Whether printf is linked in; without it there is no log to read."""
         return "__dpusim_print" in self.functions
+
+    @property
+    def print_bytes(self) -> int:
+        """Size of the buffer for what printf prints; 0 if it is not linked in."""
+        return self.symbols.get(PRINT_BUFFER, (0, 0))[1]
 
     def function_at(self, address: int) -> str:
         """Return the name of the function that holds an IRAM address, or the address in hexadecimal."""

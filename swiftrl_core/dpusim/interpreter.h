@@ -321,7 +321,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   OP(LOG) {
     NOTICEABLE();
     int32_t written = log_print(machine, RS1);
-    if (written < 0) FAULT_AT(FAULT_OUT_OF_MEMORY, 0, 0);
+    if (written < 0) FAULT_AT(-written, 0, 0);
     RD = (uint32_t)written;
     NEXT;
   }

@@ -5,11 +5,9 @@
 
 #include "machine.h"
 
-enum {
-  LOG_BYTES = 1 << 20, /* the DPU's print buffer; older text gives way */
-  TEXT_LIMIT = 4096,   /* one formatted argument */
-};
+enum { TEXT_LIMIT = 4096 }; /* one formatted argument */
 
+/* Add to the DPU's print buffer; older text gives way. */
 static bool log_append(struct machine *machine, const char *text, size_t size) {
   if (machine->log_size + size + 1 > machine->log_room) {
     size_t room = (machine->log_size + size + 1) * 2;
@@ -19,10 +17,10 @@ static bool log_append(struct machine *machine, const char *text, size_t size) {
   }
   memcpy(machine->log + machine->log_size, text, size);
   machine->log_size += size;
-  if (machine->log_size > LOG_BYTES) {
-    size_t surplus = machine->log_size - LOG_BYTES;
-    memmove(machine->log, machine->log + surplus, LOG_BYTES);
-    machine->log_size = LOG_BYTES, machine->log_lost = true;
+  size_t most = machine->program->print_bytes;
+  if (machine->log_size > most) {
+    memmove(machine->log, machine->log + machine->log_size - most, most);
+    machine->log_size = most, machine->log_lost = true;
   }
   return true;
 }
@@ -122,8 +120,9 @@ int32_t log_print(struct machine *machine, uint32_t request) {
       size = made < 0 ? 0 : made < TEXT_LIMIT ? (size_t)made : TEXT_LIMIT - 1;
       piece = text;
     }
-    if (!log_append(machine, piece, size)) return -1;
+    if (!log_append(machine, piece, size)) return -FAULT_OUT_OF_MEMORY;
     written += (int32_t)size;
+    if ((uint32_t)written > machine->program->print_bytes) return -FAULT_LOG_FULL;
   }
   return written;
 }

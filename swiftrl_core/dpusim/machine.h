@@ -73,7 +73,7 @@ struct dma_timing {
 
 struct program {
   uint32_t size; /* instructions */
-  uint32_t entry, stacks_start, stack_bytes, nr_tasklets, wram_bytes, mram_bytes;
+  uint32_t entry, stacks_start, stack_bytes, nr_tasklets, wram_bytes, mram_bytes, print_bytes;
   op *fast;  /* with fused sequences, for the run tasklet by tasklet */
   op *exact; /* one op an instruction, for the run cycle by cycle */
   op *one;   /* the same, for the run that counts where instructions are */
@@ -148,7 +148,7 @@ bool mram_copy_in(struct machine *machine, uint32_t offset, const void *from, si
 
 /* ---- log ---- */
 
-/* Format a printf request of a kernel into the machine's log. Returns the characters, or -1 (the fault is set). */
+/* Format a printf request of a kernel into the machine's log. Returns the characters, or minus a fault code. */
 int32_t log_print(struct machine *machine, uint32_t request);
 
 #endif

@@ -138,7 +138,7 @@ class _CProgram(ctypes.Structure):
             (name, ctypes.c_uint32)
             for name in ("size", "entry", "stacks_start", "stack_bytes", "nr_tasklets")
         ),
-        *((name, ctypes.c_uint32) for name in ("wram_bytes", "mram_bytes")),
+        *((name, ctypes.c_uint32) for name in ("wram_bytes", "mram_bytes", "print_bytes")),
         ("fast", ctypes.c_void_p),
         ("exact", ctypes.c_void_p),
         ("one", ctypes.c_void_p),
@@ -212,6 +212,7 @@ class _Prepared:
             nr_tasklets=program.nr_tasklets,
             wram_bytes=program.chip.wram_bytes,
             mram_bytes=program.chip.mram_bytes,
+            print_bytes=program.print_bytes,
             fast=self.fast.ctypes.data,
             exact=self.exact.ctypes.data,
             one=self.one.ctypes.data,

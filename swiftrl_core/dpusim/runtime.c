@@ -172,8 +172,9 @@ void *__seqread_seek(const __mram_ptr void *from, seqreader_t *reader, uint32_t 
 
 /* ---- stdio.h: the machine formats the text into the DPU's log ---- */
 
-/* What the DPU's own buffer takes from MRAM; linked only with a program that prints. */
-__mram_ptr __attribute__((aligned(8), section(".bss.__dpu_print_buffer"))) uint8_t __dpusim_print_buffer[1 << 20];
+/* What the DPU's own buffer takes from MRAM, unless STDOUT_BUFFER_INIT defines it; linked only with a program that
+ * prints. The machine takes the buffer's size from the program's symbols. */
+__mram_ptr __attribute__((weak, aligned(8), section(".bss.__dpu_print_buffer"))) uint8_t __dpusim_print_buffer[1 << 20];
 
 struct log_request {
   const char *format;

@@ -9,9 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The DPU keeps its text in an MRAM buffer of 1 MiB, whatever is asked for here. */
-#define STDOUT_BUFFER_INIT(bytes) \
-  _Static_assert((bytes) > 0 && (bytes) % 8 == 0, "the print buffer is a multiple of 8 bytes");
+/* The DPU keeps what it prints in an MRAM buffer of 1 MiB, or of as many bytes as are asked for here. */
+#define STDOUT_BUFFER_INIT(bytes)                                                               \
+  _Static_assert((bytes) > 0 && (bytes) % 8 == 0, "the print buffer is a multiple of 8 bytes"); \
+  __mram_ptr __attribute__((aligned(8), section(".bss.__dpu_print_buffer"))) uint8_t __dpusim_print_buffer[bytes];
 
 int __dpusim_print(const char *format, const uint64_t *arguments);
 int puts(const char *text);
