@@ -81,12 +81,7 @@ class Size:
 _ALL = tuple(itertools.product(CHUNK, ("INT32", "FP32"), ("SEQ", "STR", "RAN")))
 PROFILES = {
     "smoke": Size(
-        (
-            ("frozenlake", "INT32", "SEQ"),
-            ("taxi", "INT32", "SEQ"),
-            ("frozenlake", "INT32", "RAN"),
-            ("frozenlake", "FP32", "SEQ"),
-        ),
+        (("frozenlake", "INT32", "SEQ"), ("frozenlake", "INT32", "RAN"), ("frozenlake", "FP32", "SEQ")),
         dpus=2,
     ),
     "quick": Size(_ALL, dpus=4),
