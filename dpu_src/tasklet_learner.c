@@ -3,8 +3,9 @@
  * A tasklet issues at most one instruction every 11 cycles, so learner.c's single one leaves ten of eleven cycles idle.
  * How to share a chunk? A table for each tasklet does not do: 24 of Taxi's 12 KB are 288 KB, WRAM has 64, and a chunk cut
  * once more is learned by heart the sooner. Tasklets that share a table would race, and locks would let the timing decide
- * the order. So the host deals the chunk out by state-action PAIRS (swiftrl_core/dealing.py): all of a pair's transitions
- * go to one tasklet, in the chunk's order. Not by states: a quarter of FrozenLake's transitions leave its first one.
+ * the order. So the host deals the chunk out by state-action PAIRS (swiftrl_core/pim/dealing.py): all of a pair's
+ * transitions go to one tasklet, in the chunk's order. Not by states: a quarter of FrozenLake's transitions leave its
+ * first one.
  *
  * Why the bits do not depend on the tasklets. An update of (s, a) reads the record, Q(s, a), Tbar(s, a) and the count of
  * (s, a)'s updates, and `ahead` of the next state. In a pass `ahead` is not written: it is computed before, between two

@@ -42,12 +42,6 @@ class Chunks:
         """Return one core's records."""
         return self.records[self.starts[core] : self.starts[core + 1]]
 
-    def select(self, chosen: np.ndarray) -> "Chunks":
-        """Return the chunks of some cores only; they keep their cores' numbers."""
-        starts = np.concatenate([[0], np.cumsum(self.lengths[chosen])])
-        records = np.concatenate([self.chunk(core) for core in chosen])
-        return Chunks(records, starts, self.numbers[chosen])
-
 
 def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
     """Pack a data set and cut it into contiguous chunks; the first (rows mod cores) hold one row more.

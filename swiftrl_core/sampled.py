@@ -81,8 +81,10 @@ class SampledPim:
         """Choose which DPUs to simulate and load both backends; return the seconds of sending all chunks."""
         self._chosen = busiest(chunks, self._simulated)
         self._engine.load(chunks)
-        self._dpus.load(chunks.select(self._chosen))
-        return sum(self._transfer("to_dpu", nbytes) for nbytes in self._dpus.bytes_to_load(chunks))
+        transfers, seconds = self._dpus.pack(chunks)
+        self._dpus.send({name: [arrays[core] for core in self._chosen] for name, arrays in transfers.items()})
+        longest = [max(array.nbytes for array in arrays) for arrays in transfers.values()]
+        return seconds + sum(self._transfer("to_dpu", nbytes) for nbytes in longest)
 
     def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Train all cores, check the simulated ones against them. See `Backend.run_round`.

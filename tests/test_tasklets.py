@@ -16,13 +16,13 @@ from swiftrl_core.backends import Problem, open_backend
 from swiftrl_core.chunks import split
 from swiftrl_core.cpu import backend as cpu
 from swiftrl_core.datasets import collect
-from swiftrl_core.dealing import deal, words_of
 from swiftrl_core.dpusim import DpuSet, compile_kernel
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.gpu.backend import GpuBackend
 from swiftrl_core.gpu.kernels import Tables, shared_bytes
 from swiftrl_core.layout import KERNEL_DIRECTORY
 from swiftrl_core.learner import Learner, NumberFormat
+from swiftrl_core.pim.dealing import deal
 from swiftrl_core.pim.kernels import TASKLET_LEARNER, compile_learner
 from swiftrl_core.training import Schedule, train
 
@@ -237,8 +237,8 @@ CHUNKS = {
 def test_dealing_loses_nothing_and_keeps_the_order_of_each_pair(lengths, shape, tasklets, seed):
     learner = frozen("INT32")
     chunks = chunks_of(records_of(learner, shape, sum(lengths), np.random.default_rng(seed)), lengths)
-    dealt = deal(chunks, shape[0], tasklets)
-    np.testing.assert_array_equal(np.diff(dealt.starts), words_of(chunks))
+    problem = Problem(learner, *shape)
+    dealt = deal(problem, chunks, tasklets)
     for core in range(chunks.cores):
         owner, found = {}, {}
         for tasklet in range(tasklets):
@@ -250,7 +250,7 @@ def test_dealing_loses_nothing_and_keeps_the_order_of_each_pair(lengths, shape, 
                 found[pair] = found.get(pair, []) + rest[:count]
                 words = rest[count:]
         assert dealt.shares[core, 0] == 0
-        assert dealt.shares[core, -1] == len(dealt.core(core))
+        assert dealt.shares[core, -1] == len(dealt.core(core)) == len(chunks.chunk(core)) + len(found)
         assert found == by_pair(chunks.chunk(core), shape[0])
 
 
@@ -268,7 +268,7 @@ def test_dealing_is_balanced_as_longest_first_must_be(lengths, shape, tasklets, 
     """Whoever ends up busiest had the least to do before the last pair came: at most the others' mean."""
     learner = frozen()
     chunks = chunks_of(records_of(learner, shape, sum(lengths), np.random.default_rng(seed)), lengths)
-    loads = np.diff(deal(chunks, shape[0], tasklets).shares.astype(int), axis=1)
+    loads = np.diff(deal(Problem(learner, *shape), chunks, tasklets).shares.astype(int), axis=1)
     for core in range(chunks.cores):
         transitions = np.bincount(chunks.chunk(core)["step"] & 0xFFFF)
         words = transitions[transitions > 0] + 1
@@ -281,7 +281,9 @@ def test_dealing_is_balanced_as_longest_first_must_be(lengths, shape, tasklets, 
 def test_dealing_is_the_same_whoever_deals_with_it():
     """A core's share does not depend on the other cores that are dealt to with it."""
     chunks = split(random_data(0, 500, states=6, actions=3, scale=1.0), Learner(reward_range=(-9, 9)), 7)
-    every, some = deal(chunks, 6, 5), deal(chunks.select(np.array([2, 5])), 6, 5)
+    problem = Problem(frozen(reward_range=(-9, 9)), 6, 3)
+    records = np.concatenate([chunks.chunk(2), chunks.chunk(5)])
+    every, some = (deal(problem, part, 5) for part in (chunks, chunks_of(records, chunks.lengths[[2, 5]])))
     for place, core in enumerate((2, 5)):
         np.testing.assert_array_equal(some.core(place), every.core(core))
         np.testing.assert_array_equal(some.shares[place], every.shares[core])
@@ -294,7 +296,7 @@ def findings_of(binary, problem, chunks, table, targets, tasklets):
     """Return what the simulator's debug run finds in a launch of two passes."""
     args = problem.arguments(chunks)
     args["episodes"] = 2
-    dealt = deal(chunks, problem.n_states, tasklets)
+    dealt = deal(problem, chunks, tasklets)
     with DpuSet(nr_dpus=1, binary=str(binary), sanitize=True) as dpus:
         dpus.copy("__sys_used_mram_end", bytearray(dealt.words.tobytes()))
         dpus.copy("shares", bytearray(dealt.shares.tobytes()))

@@ -1,13 +1,15 @@
 """The `pim` backend: a learner kernel of `dpu_src` on every DPU of a set, on hardware or on the simulator."""
 
+import time
+
 import numpy as np
 
 from swiftrl_core.backends import Evidence, Problem, Round
 from swiftrl_core.chunks import Chunks
-from swiftrl_core.dealing import deal, words_of
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Update
 from swiftrl_core.pim.binding import PimSet, hardware_reason, open_dpu_set
+from swiftrl_core.pim.dealing import compile_dealing, deal
 from swiftrl_core.pim.kernels import compile_learner
 
 MRAM_BYTES = 64 * 2**20
@@ -69,6 +71,8 @@ class PimBackend:
         self._problem = problem
         self._dpus = dpus
         self._tasklets = tasklets
+        if problem.learner.freezes:
+            compile_dealing()
         self._kernel = kernel
         self._table_bytes = 4 * problem.entries
         self._tables_down = 2 if problem.learner.update == Update.VR else 1
@@ -86,30 +90,39 @@ class PimBackend:
 
     def load(self, chunks: Chunks) -> float:
         """Copy every chunk and the arguments to its DPU; return the seconds. See `Backend.load`."""
-        longest, *_ = self.bytes_to_load(chunks)
+        transfers, seconds = self.pack(chunks)
+        return seconds + self.send(transfers)
+
+    def pack(self, chunks: Chunks) -> tuple[dict[str, list[np.ndarray]], float]:
+        """Return what each core's DPU is sent, by symbol, and the seconds the host takes to deal chunks to tasklets.
+
+        Raises
+        ------
+        SwiftRLError
+            If a chunk does not fit a DPU's MRAM.
+        """
+        transfers = {TRANSITIONS: [chunks.chunk(core) for core in range(chunks.cores)]}
+        seconds = 0.0
+        if self._problem.learner.freezes:
+            start = time.perf_counter()
+            dealt = deal(self._problem, chunks, self._tasklets)
+            seconds = time.perf_counter() - start
+            transfers[TRANSITIONS] = [dealt.core(core) for core in range(chunks.cores)]
+            transfers["shares"] = list(dealt.shares)
+        longest = max(chunk.nbytes for chunk in transfers[TRANSITIONS])
         if longest + self._tables_down * self._table_bytes > MRAM_BYTES:
             raise SwiftRLError(
                 f"a chunk of {longest:,} bytes and a table do not fit a DPU's MRAM of {MRAM_BYTES:,} bytes: "
                 "use more DPUs"
             )
-        args = self._problem.arguments(chunks)
-        if self._problem.learner.freezes:
-            dealt = deal(chunks, self._problem.n_states, self._tasklets)
-            rows, more = [dealt.core(core) for core in range(chunks.cores)], {"shares": list(dealt.shares)}
-        else:
-            rows, more = [chunks.chunk(core) for core in range(chunks.cores)], {}
+        return transfers | {"args": list(self._problem.arguments(chunks))}, seconds
+
+    def send(self, transfers: dict[str, list[np.ndarray]]) -> float:
+        """Send an array to each DPU, symbol by symbol; return the seconds."""
         with self._dpus.stopwatch() as watch:
-            self._dpus.scatter(TRANSITIONS, rows)
-            for symbol, arrays in {"args": list(args), **more}.items():
+            for symbol, arrays in transfers.items():
                 self._dpus.scatter(symbol, arrays)
         return watch.seconds
-
-    def bytes_to_load(self, chunks: Chunks) -> list[int]:
-        """Return the bytes that each transfer of `load` sends to a DPU: the longest chunk first."""
-        record, args = chunks.records.itemsize, self._problem.arguments(chunks).itemsize
-        if self._problem.learner.freezes:
-            return [record * int(words_of(chunks).max()), args, 4 * (self._tasklets + 1)]
-        return [record * int(chunks.lengths.max()), args]
 
     def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Send the table (in update vr two) to all DPUs, launch them, fetch their tables. See `Backend.run_round`."""
