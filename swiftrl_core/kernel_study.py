@@ -91,13 +91,16 @@ PROFILES = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel to run: its name, what it is to the paper's, the problem it gets, and how it is built."""
+    """A kernel to run: its name, what it is to the paper's, the problem it gets, and how it is built.
+
+    Its source is the backend's own kernel where none is named.
+    """
 
     name: str
     kind: Kind
     problem: Problem
     steps: tuple[Step, ...] = ()
-    source: Path = kernels.LEARNER
+    source: Path | None = None
     tasklets: int = 1
     scaled_index: bool = False
 

@@ -72,11 +72,15 @@ def steps_of(problem: Problem, kernel: str) -> tuple[tuning.Step, ...]:
 
 
 def compile_steps(
-    problem: Problem, steps: Collection[tuning.Step], source: Path = LEARNER, *, for_hardware: bool = False
+    problem: Problem,
+    steps: Collection[tuning.Step],
+    source: Path | None = None,
+    *,
+    for_hardware: bool = False,
 ) -> Path:
     """Return the ELF of `learner.c`, or of a source that includes it, with some steps of `tuning` built in."""
     macros = tuning.switches(problem, steps, _room(problem))
-    return _compile(source, problem, 1, macros, for_hardware=for_hardware)
+    return _compile(source or LEARNER, problem, 1, macros, for_hardware=for_hardware)
 
 
 def check_tasklets(learner: Learner, tasklets: int) -> None:
