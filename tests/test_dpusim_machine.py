@@ -257,6 +257,33 @@ def test_the_counter_counts_in_units_of_16(build):
     assert counted[1] == pytest.approx(11 * counted[0], rel=0.01)
 
 
+@MODES
+@pytest.mark.parametrize("tasklets", [1, 12])
+def test_a_v1b_chip_counts_cycles_and_instructions_at_once(build, tasklets, mode):
+    text = """
+        __host perfcounter_pair_t both[2]; __host uint32_t loops = 1000;
+        BARRIER_INIT(all, NR_TASKLETS);
+        int main(void) {
+          if (me() == 0) perfcounter_config(COUNT_ENABLE_BOTH, true);
+          for (int k = 0; k < 2; k++) {
+            barrier_wait(&all);
+            for (uint32_t i = 0; i < loops; i++) __asm__ volatile("" ::: "memory");
+            barrier_wait(&all);
+            if (me() == 0) both[k] = perfcounter_get_both(true);
+          }
+          return 0;
+        }
+        """
+    machine = build(text, nr_tasklets=tasklets, chip="v1B")
+    stats = run(machine, mode)
+    (cycles, instructions), (again, _) = machine.symbol("both", np.uint64).reshape(2, 2).tolist()
+    assert cycles == pytest.approx(stats.cycles / 2, rel=0.02)
+    assert again == pytest.approx(cycles, rel=0.02)
+    assert instructions == pytest.approx(stats.instructions.sum() / 2, rel=0.02)
+    with pytest.raises(SwiftRLError, match="perfcounter_get_both|perfcounter_pair_t"):
+        build(text, nr_tasklets=tasklets)
+
+
 @pytest.mark.parametrize("tasklets", [1, 16])
 def test_stalls_take_issue_slots_and_are_no_instructions(build, tasklets):
     text = """

@@ -314,7 +314,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     NOTICEABLE();
     WAIT_FOR_COUNTER();
     t->may_count = false;
-    RD = counter_read(run, t, REAL_COUNT());
+    RD = counter_read(run, t, REAL_COUNT(), (int32_t)RS1);
     NEXT;
   }
 

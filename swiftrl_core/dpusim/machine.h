@@ -103,10 +103,10 @@ struct tasklet {
   int64_t dma_pending; /* cycles of the transfers that this op or step started */
 };
 
-/* The performance counter: what it counts, and where it started. */
+/* The performance counter: what it counts, and the cycle and the instruction at which it started. */
 struct perf {
   int32_t mode;
-  int64_t start;
+  int64_t cycles, instructions;
 };
 
 struct machine {

@@ -13,6 +13,10 @@ typedef enum {
   COUNT_CYCLES = 1,
   COUNT_INSTRUCTIONS = 2,
   COUNT_NOTHING = 3,
+#ifdef __dpu_v1B__
+  COUNT_DISABLE_BOTH = 6,
+  COUNT_ENABLE_BOTH = 7,
+#endif
 } perfcounter_config_t;
 
 /* Clock in Hz, written by the loader. */
@@ -28,8 +32,24 @@ __dpusim_inline perfcounter_t perfcounter_get(void) {
 /* Choose what is counted; `reset` starts again from zero. Returns the value before. */
 __dpusim_inline perfcounter_t perfcounter_config(perfcounter_config_t config, bool reset) {
   uint32_t sixteens;
-  __dpusim_system(sixteens, DPUSIM_PERF_CONFIG, (uint32_t)config | (uint32_t)reset << 2);
+  __dpusim_system(sixteens, DPUSIM_PERF_CONFIG, (uint32_t)config | (uint32_t)reset << 3);
   return (uint64_t)sixteens << 4;
 }
+
+#ifdef __dpu_v1B__
+typedef struct {
+  perfcounter_t cycles;
+  perfcounter_t instr;
+} perfcounter_pair_t;
+
+/* Both counts since COUNT_ENABLE_BOTH was chosen, or since the last reset. */
+__dpusim_inline perfcounter_pair_t perfcounter_get_both(bool reset) {
+  uint32_t cycles, instr;
+  __dpusim_system(cycles, DPUSIM_PERF_GET, COUNT_CYCLES);
+  __dpusim_system(instr, DPUSIM_PERF_GET, COUNT_INSTRUCTIONS);
+  if (reset) perfcounter_config(COUNT_ENABLE_BOTH, true);
+  return (perfcounter_pair_t){(uint64_t)cycles << 4, (uint64_t)instr << 4};
+}
+#endif
 
 #endif
