@@ -115,7 +115,8 @@ class Variant:
 class Unreduced(Problem):
     """An INT32 problem with the paper's coefficients, alpha * 10,000 and gamma * 10,000, each divided by 10,000 again.
 
-    They make the same numbers as fractions in lowest terms do, as long as products fit 32 bits (`fixed_point.h`).
+    The authors' INT32 kernel has not been released; this is ours with their scale. It makes the same numbers as with
+    fractions in lowest terms, as long as products fit 32 bits (`fixed_point.h`).
     """
 
     def arguments(self, chunks: Chunks) -> np.ndarray:

@@ -89,7 +89,7 @@ def _waterfall(axes: Axes, own: pd.DataFrame) -> None:
 def _sentences(table: pd.DataFrame) -> list[str]:
     first = table.iloc[0]
     return [
-        f"All simulated: hardware profile {first['hardware_profile']}, model version {first['model_version']}, "
+        f"Simulated, but for the bound: {first['hardware_profile']}, model version {first['model_version']}, "
         f"{first['dpus']} DPUs with chunks as 2,000 have them, the second launch of 50 episodes. Instructions are "
         "those of all tasklets together.",
         "Speed-ups are over the paper's kernel with one tasklet.",
