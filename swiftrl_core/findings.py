@@ -224,6 +224,121 @@ def time_to_optimum(rows: pd.DataFrame) -> Findings:
         sentence = f"{named(environment)}: `{best['way']}` is there after {_spent(best)}"
         if pd.notna(paper["total_s"]) and best["way"] != paper["way"]:
             times, kernels = (paper[name] / best[name] for name in ("total_s", "pim_kernel"))
+            sentence += f", {times:.3g} times as fast as the paper's way ({_spent(paper)})"
+            sentence += f", its kernel {kernels:.3g} times"
+        told.append(f"{sentence}.")
+        told.append(f"{named(environment)}: the quickest of all is `{first['way']}`, {_spent(first)}.")
+    return Findings(told)
+
+
+def data_size(rows: pd.DataFrame) -> Findings:
+    """Say from how many transitions on PIM is modelled to be ahead."""
+    return Findings(
+        f"{named(row.environment)}: against `{row.against}` PIM is ahead {_from(row.from_transitions)}, and "
+        f"{_from(row.from_transitions_in_place)} if the data are in MRAM already (modelled)."
+        for row in figures.table_winners(rows).itertuples()
+    )
+
+
+def _spent(row: pd.Series) -> str:
+    kernel = f", {row['pim_kernel'] * 1e3:,.4g} of them in the kernel" * (row["backend"] == "pim")
+    return f"{row['total_s'] * 1e3:,.4g} ms{kernel} ({row['evidence']})"
+
+
+def _from(transitions: float) -> str:
+    return "at no size" if pd.isna(transitions) else f"from {transitions / 1e6:,.3g} M transitions on"
+
+
+def population(rows: pd.DataFrame) -> Findings:
+    """Say whether agents that learn alone agree, and what their majority and their mean are worth."""
+    differ = rows[rows["side"].notna()]
+    best, median = (differ["exact_return"].map(of) for of in (np.max, np.median))
+    agree = differ["agreement"].map(np.mean)
+    sets = f"{len(differ)} data set{'s' * int(len(differ) > 1)}"
+    return Findings(
+        [
+            f"On {sets} the best of {differ['agents'].max():,.0f} agents reaches {_range(best)}, of at most "
+            f"{differ['optimum'].max():.3f}; the median agent {_range(median)}.",
+            f"An agent decides as most do in {agree.min():.0%} to {agree.max():.0%} of the states, on average.",
+            f"The majority's choice in each state is worth {_range(differ['majority_return'])}, the greedy policy of "
+            f"the mean of all tables {_range(differ['mean_return'])}.",
+        ]
+    )
+
+
+def agents_per_dpu(rows: pd.DataFrame) -> Findings:
+    """Say what it costs a DPU to hold more than one agent."""
+    told = []
+    for name, own in figures.table_agents_per_dpu(rows).groupby("number_format", sort=False):
+        kernel = own.set_index("agents_per_dpu")["kernel_s"]
+        steps = ", ".join(f"{count} take {kernel[count] / kernel.iloc[0]:.2f}" for count in kernel.index[1:])
+        told.append(f"{name}: in units of the time of one agent on a DPU, {steps} ({evidence_of(own)}).")
+    return Findings(told)
+
+
+def host_roofline(table: pd.DataFrame) -> Findings:
+    """Say how close the learners come to this CPU's ceilings; takes rows of `roofline.Speed`."""
+    host = table[table["machine"] == roofline.HOST]
+    ceiling = host.set_index("name")["value"]
+    told = []
+    for row in host[host["kind"] == "learner"].itertuples():
+        rate = row.bytes_streamed / row.ns_per_update * 1e9
+        told.append(
+            f"{named(row.environment)}, {row.name}: {row.ns_per_update:.2f} ns an update (measured). It streams "
+            f"{rate / 1e9:.2g} GB/s, {rate / ceiling['memory']:.0%} of what memory gives, and makes "
+            f"{row.value / ceiling['vectors']:.1%} of the operations that vectors could."
+        )
+    return Findings(told)
+
+
+def dpu_roofline(table: pd.DataFrame) -> Findings:
+    """Say how close the kernel comes to a DPU's ceilings; takes rows of `roofline.Speed`."""
+    dpu = table[table["machine"] == roofline.DPU]
+    ceiling = dpu.set_index("name")["value"]
+    told = []
+    for row in dpu[dpu["kind"] == "learner"].itertuples():
+        slots = row.ns_per_update * 1e-9 * ceiling["1 tasklet"]
+        rate = row.bytes_streamed / row.ns_per_update * 1e9
+        told.append(
+            f"{named(row.environment)} {row.number_format}: {row.ns_per_update / 1e3:.1f} µs an update "
+            f"({row.evidence}), the time "
+            f"of {slots:.0f} instructions of one tasklet for {row.operations:.1f} operations. It streams "
+            f"{rate / 1e6:.2g} MB/s, {rate / ceiling['MRAM']:.1%} of what its MRAM gives (modelled)."
+        )
+    return Findings(told)
+
+
+def _range(values: pd.Series) -> str:
+    low, high = f"{values.min():.3f}", f"{values.max():.3f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _most_cores(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["cores"] == table.groupby("environment")["cores"].transform("max")]
+
+
+def _learner(row: pd.Series) -> str:
+    return " ".join([named(row["algorithm"]), row["sampling"], row["number_format"]])
+
+
+def _cores(count: int) -> str:
+    return f"{count:,} core{'s' * int(count > 1)}"
+
+
+def kernel_study(table: pd.DataFrame) -> Findings:
+    """Say what the kernel's steps add up to; takes a table of `kernel_study.measure`."""
+    told = []
+    for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
+        paper, tuned = (own[own["kind"].isin(kinds)].iloc[-1] for kinds in (["the paper's"], ["same bits"]))
+        sentence = (
+            f"{named(case[0])}, {case[1]}, {case[2]}: an update takes {paper['instructions']:.0f} instructions in the "
+            f"paper's kernel and {tuned['instructions']:.0f} in the tuned one. That is {tuned['speedup']:.2f} times as "
+            f"fast and leaves the same table, off doubles by {tuned['max_error']:.1g} at most; 50 episodes take "
+            f"{tuned['launch_ms']:.3g} ms in place of {paper['launch_ms']:.3g} (simulated)."
+        )
+        tasklets = own[own["kind"] == "other learner"]
+        if len(tasklets):
+            best = tasklets.loc[tasklets["speedup"].idxmax()]
             sentence += (
                 f" Another learner, of a frozen bootstrap, makes updates {best['speedup']:.1f} times as fast by "
                 f"{best['step']}."
