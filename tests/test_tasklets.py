@@ -100,6 +100,20 @@ def test_engine_and_gpu_equal_plain_python(build, case):
         assert_same_bits([got], [wanted])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(16, 4), (7, 6), (5, 11)], ids=str)
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("number_format", NumberFormat)
+def test_other_vector_widths_give_the_same_bits(number_format, update, shape):
+    problem, chunks, table, targets = a_round(frozen(number_format, update), shape, EXAMPLE["lengths"], 3)
+    native, plain = (
+        cpu.CpuBackend(problem, chunks.cores, 2, by_lanes=True, flags=flags) for flags in ([], ["-DPLAIN_C"])
+    )
+    wanted = by_reference(problem, chunks, table, 4, targets)
+    for machine in (native, plain):
+        assert_same_bits([learned_by(machine, chunks, table, 4, targets)], [wanted])
+
+
 @pytest.mark.parametrize("build", BUILDS, ids="-".join)
 @settings(max_examples=5)
 @given(case=SETTINGS)
