@@ -35,9 +35,10 @@ RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "count": {"tau": TAU, "aggregation": "count"},
         "safe": experiments.SAFE,
         "fast": experiments.FAST,
+        "tasklets": {name: value for name, value in experiments.TASKLETS.items() if name != "bootstrap"},
     }
 )
-"""The paper's way, count weights, and the two recommended ways to learn in fewer updates."""
+"""The paper's way, count weights, the two recommended ways to learn in fewer updates, and the one for tasklets."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,26 @@ PROFILES = MappingProxyType(
             4,
             (1, 8, 11, 16),
             2,
-            {"mean": (1, 2, 4), "count": (1, 2, 4), "safe": (1, 2, 4), "fast": (1, 2, 4)},
+            {
+                "mean": (1, 2, 4),
+                "count": (1, 2, 4),
+                "safe": (1, 2, 4),
+                "fast": (1, 2, 4),
+                "tasklets": (1, 2, 4),
+            },
         ),
         "paper": Size(
             2_000,
             8,
             (1, 2, 4, 8, 11, 12, 16, 24),
             3,
-            {"mean": (1, 2, 4, 8), "count": (1, 2, 4), "safe": (1, 2, 4, 6, 10), "fast": (1, 2, 4, 6, 10)},
+            {
+                "mean": (1, 2, 4, 8),
+                "count": (1, 2, 4),
+                "safe": (1, 2, 4, 6, 10),
+                "fast": (1, 2, 4, 6, 10),
+                "tasklets": (1, 2, 3, 4, 6, 8, 10),
+            },
         ),
     }
 )
@@ -215,6 +228,8 @@ def _launch(
 
 def _recipe_of(row: Any) -> str:
     """Return the name of a row's recipe."""
-    if row.update == "vr":
-        return "safe" if pd.isna(row.alpha) else "fast"
-    return row.aggregation
+    if row.update == "td":
+        return row.aggregation
+    if pd.isna(row.alpha):
+        return "safe"
+    return "tasklets" if row.tau == experiments.TASKLETS["tau"] else "fast"
