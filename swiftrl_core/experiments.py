@@ -477,7 +477,7 @@ TASKLETS = MappingProxyType(
 ON_DPUS = (
     ({"tau": 50}, {}),
     (FAST, {"kernel": "tuned"}),
-    (TASKLETS, {"kernel": "tuned", "tasklets": 16}),
+    (TASKLETS, {"kernel": "tuned", "tasklets": 11}),
 )
 """The paper's recipe on its kernel; fewer updates on a faster kernel; a kernel that fills the DPU."""
 
