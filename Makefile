@@ -47,7 +47,7 @@ lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
 notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
-	$(BIN)/swiftrl experiment notebook all --profile smoke --timeout 600
+	$(BIN)/swiftrl experiment notebook all --profile smoke --timeout 600 --workers 2
 
 figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
 	$(BIN)/python -m swiftrl_core.redraw results

@@ -16,6 +16,7 @@ from swiftrl_core.figures.style import (
     note,
     style,
 )
+from swiftrl_core.figures.words import millions
 
 MARKS = "os^D"
 ACTIONS = {4: ("left", "down", "right", "up"), 6: ("south", "north", "east", "west", "pick up", "drop")}
@@ -70,6 +71,12 @@ def fig_coverage(rows: pd.DataFrame) -> Figure:
         axes.set(xscale="log", xlabel="cores", ylabel="share of pairs (s, a) seen", ylim=(0, 1.05))
         count_ticks(axes.xaxis, table["cores"])
         legend_above(figure, axes, 2)
+        over = f"Means over {table['seeds'].max()} data sets" if table["seeds"].max() > 1 else "One data set"
+        sizes = ", ".join(
+            f"{named(name)} {millions(own['transitions'].iloc[0])}"
+            for name, own in table.groupby("environment", sort=False)
+        )
+        note(figure, [f"{over}: {sizes} transitions."])
     return figure
 
 

@@ -244,7 +244,7 @@ def fig_number_formats(rows: pd.DataFrame) -> Figure:
     groups = list(table.groupby("environment", sort=False))
     pairs = {"mean_error_optimal": "mean |Q - Q*|", "exact_return": "exact return"}
     with style():
-        figure = new_figure(PAGE_INCHES, 2.6)
+        figure = new_figure(PAGE_INCHES, 2.7)
         panels = figure.subplots(1, 2 * len(groups))
         for number, (environment, own) in enumerate(groups):
             for axes, (column, label) in zip(panels[2 * number :], pairs.items(), strict=False):
@@ -267,6 +267,12 @@ def fig_number_formats(rows: pd.DataFrame) -> Figure:
             for name, mark in MARKS.items()
         ]
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+        note(
+            figure,
+            [
+                "A mark is a pair of runs that differ in the number format alone; on the dotted line they agree."
+            ],
+        )
     return figure
 
 
@@ -320,7 +326,7 @@ def fig_precision(rows: pd.DataFrame) -> Figure:
     groups = list(errors.groupby("environment", sort=False))
     formats = list(dict.fromkeys(errors["number_format"]))
     with style():
-        figure = new_figure(PAGE_INCHES, 2.3)
+        figure = new_figure(PAGE_INCHES, 2.5)
         panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
         for axes, (environment, own) in zip(panels, groups, strict=True):
             for place, (count, some) in enumerate(own.groupby("cores")):
@@ -336,4 +342,13 @@ def fig_precision(rows: pd.DataFrame) -> Figure:
             axes.grid(axis="y", lw=0.3, alpha=0.6)
         panels[0].set_ylabel("|Q - Q in doubles|")
         legend_above(figure, panels[0])
+        first, seeds = errors.iloc[0], errors["seeds"].max()
+        over = f"The largest difference and the mean over {seeds} data sets" if seeds > 1 else "One data set"
+        note(
+            figure,
+            [
+                f"Q-learning SEQ, {first['episodes']:,} episodes, tau {first['tau']}, against the same training in "
+                f"double precision. {over}. The bound is for the largest difference.",
+            ],
+        )
     return figure
