@@ -13,10 +13,11 @@ from swiftrl_core.measurements import Measurement
 from swiftrl_core.runs import Run, missing
 
 PROBE_SECONDS = 0.1
-"""How long a small cell must train for its time to say something about a large one."""
+"""How much longer than the smallest a small cell must train, for its time to say something about a large one."""
 PROBE_ROWS = 256
 """Transitions of such a cell for each core."""
 LEAST_ROWS = 4_000
+FEWEST_EPISODES = 2
 REPETITIONS = 2
 """The least time counts: what disturbs a measurement makes it longer."""
 LARGER = 4
@@ -65,19 +66,20 @@ class _Cost:
 
 
 def _probe(cell: Cell) -> _Cost:
-    """Time a cell of the same kind, made small: with ever more episodes, until the clock can tell; then two changes.
+    """Time a cell of the same kind, made small: with ever more episodes, until they show beside what it takes to begin.
 
-    Cut into two rounds, it takes a round longer; with twice the episodes, their updates. What it takes to begin with
-    drops out: `_other_seconds` knows it at its true size.
+    The difference is long enough that a busy machine does not hide it. Then a run in two rounds, for what one takes.
     """
     rows = max(PROBE_ROWS * cell.cores, LEAST_ROWS)
-    rows, episodes = min(rows, cell.transitions or rows), 2
+    rows, episodes = min(rows, cell.transitions or rows), FEWEST_EPISODES
     _train_small(cell, rows, episodes, episodes)  # compiles, and fills caches
-    while (once := _train_small(cell, rows, episodes, episodes)) < PROBE_SECONDS and episodes < cell.episodes:
+    begin = whole = _train_small(cell, rows, episodes, episodes)
+    while whole - begin < PROBE_SECONDS and episodes < cell.episodes:
         episodes *= 4
-    halves = _train_small(cell, rows, episodes, episodes // 2)
-    twice = _train_small(cell, rows, 2 * episodes, 2 * episodes)
-    return _Cost(max(halves - once, 0.0), max(twice - once, 0.0) / (rows * episodes))
+        whole = _train_small(cell, rows, episodes, episodes)
+    a_round = max(_train_small(cell, rows, episodes, episodes // 2) - whole, 0.0)
+    more = max(episodes - FEWEST_EPISODES, 1)
+    return _Cost(a_round, max(whole - begin, 0.0) / (rows * more))
 
 
 def _train_small(cell: Cell, rows: int, episodes: int, tau: int) -> float:
