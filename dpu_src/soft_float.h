@@ -41,13 +41,13 @@ INLINE int32_t in_order(float x) {
  * overflows; nor does rounding, for the upper 32 bits are below 2^32 - 2^8.
  *
  * The routine takes over where the exponent of x is too small for the product to be a normal number (x = 0 is the common
- * case, which it makes short work of), where x is not finite, and where the constant is 0, subnormal, negative or 2 and
- * more, or not known after all. */
+ * case, which it makes short work of), where x is not finite, and where the constant is 0, subnormal, negative or 1 and
+ * more, by which a product could pass the largest number, or not known after all. */
 INLINE float times_constant(float x, float constant) {
   const uint32_t c = bits_of(constant), c_exponent = c >> 23, c_mantissa = (c & 0x7fffff) | 0x800000;
   const uint32_t least = 128 - c_exponent; /* exponent of x: its product's is at least 1 */
   uint32_t bits = bits_of(x);
-  if (!__builtin_constant_p(c) || c_exponent == 0 || c_exponent > 127) return constant * x;
+  if (!__builtin_constant_p(c) || c_exponent == 0 || c_exponent > 126) return constant * x;
   if ((bits >> 23 & 0xff) - least > 254 - least) return constant * x;
 
   uint32_t mantissa = (bits & 0x7fffff) | 0x800000;
