@@ -1,4 +1,4 @@
-"""The C code of the CPU backends under sanitizers: undefined behaviour, addresses, data races."""
+"""The C code of the CPU backends and of the host under sanitizers: undefined behaviour, addresses, data races."""
 
 import shutil
 import subprocess
@@ -7,13 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from swiftrl_core import aggregation
+from swiftrl_core.cpu import counting
 from swiftrl_core.cpu.backend import FOLDER
 from swiftrl_core.layout import KERNEL_DIRECTORY
+from swiftrl_core.pim import dealing
 
-HARNESS = Path(__file__).parent / "sanitize_cpu.c"
-SOURCES = [HARNESS, FOLDER / "engine.c", FOLDER / "scalar.c", FOLDER / "shared.c"]
+TESTS = Path(__file__).parent
+ENGINE_SOURCES = [
+    TESTS / "sanitize_cpu.c",
+    FOLDER / "engine.c",
+    FOLDER / "scalar.c",
+    FOLDER / "shared.c",
+]
+HOST_SOURCES = [TESTS / "sanitize_host.c", dealing.SOURCE, counting.SOURCE, aggregation.SOURCE]
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
-BUILDS = {
+ENGINE = {
     "q_learning-SEQ-INT32-early": dict(ALGORITHM=0, SAMPLING=0, NUMBER_FORMAT=1, EARLY_EXIT=1, N_ACTIONS=6),
     "q_learning-STR-INT32_POW2": dict(ALGORITHM=0, SAMPLING=1, NUMBER_FORMAT=2, EARLY_EXIT=0, N_ACTIONS=4),
     "sarsa-RAN-FP32": dict(ALGORITHM=1, SAMPLING=2, NUMBER_FORMAT=0, EARLY_EXIT=0, N_ACTIONS=11),
@@ -25,15 +34,26 @@ BUILDS = {
     "sarsa-SEQ-INT32": dict(ALGORITHM=1, SAMPLING=0, NUMBER_FORMAT=1, EARLY_EXIT=0, N_ACTIONS=4),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)]
+HOST = {
+    "host-FP32": dict(NUMBER_FORMAT=0, VALUE="float", SUM="double"),
+    "host-INT32": dict(NUMBER_FORMAT=1, VALUE="int32_t", SUM="int64_t"),
+}
+
+pytestmark = pytest.mark.slow
+
+
+def of(builds):
+    """Each of some builds in turn."""
+    return pytest.mark.parametrize("build", builds.values(), ids=builds)
 
 
 def run(compiler, build, flags, folder):
     """Build and run the harness; skip where this compiler has no such sanitizer."""
     program = folder / "sanitized"
+    sources = HOST_SOURCES if build in HOST.values() else ENGINE_SOURCES
     switches = [f"-D{name}={value}" for name, value in (build | {"N_STATES": 9}).items()]
     command = [*compiler, "-O1", "-g", "-std=c11", "-ffp-contract=off", "-pthread", f"-I{KERNEL_DIRECTORY}"]
-    command += [*flags, *switches, *map(str, SOURCES), "-o", str(program)]
+    command += [*flags, *switches, *map(str, sources), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     if built.returncode and ("unsupported" in built.stderr or "cannot find" in built.stderr):
         pytest.skip(f"{compiler[-1]} has no {flags[0]}: {built.stderr.strip().splitlines()[-1]}")
@@ -43,10 +63,12 @@ def run(compiler, build, flags, folder):
     assert done.stderr == ""
 
 
+@of(ENGINE | HOST)
 def test_no_undefined_behaviour(build, tmp_path):
     run(ZIG, build, ["-fsanitize=undefined", "-fsanitize-trap=undefined", "-mcpu=native"], tmp_path)
 
 
+@of(ENGINE | HOST)
 def test_no_address_out_of_bounds(build, tmp_path):
     compiler = shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -59,5 +81,6 @@ def test_no_address_out_of_bounds(build, tmp_path):
     )
 
 
+@of(ENGINE)
 def test_no_data_race(build, tmp_path):
     run(ZIG, build, ["-fsanitize=thread", "-mcpu=native"], tmp_path)
