@@ -1,7 +1,8 @@
 /* Single precision without the DPU's routines, where what is known beforehand makes it cheaper: the same bits.
  *
  * A DPU has no floating point. Its routine takes 166 instructions for a product of any two numbers and 12 for a
- * comparison. An update multiplies by alpha and by gamma only, and what it compares is never NaN. */
+ * comparison. An update multiplies by alpha and by gamma only, and a run that meets a NaN, which `in_order` puts where it
+ * does not belong, is refused in the end. */
 #ifndef SWIFTRL_SOFT_FLOAT_H
 #define SWIFTRL_SOFT_FLOAT_H
 

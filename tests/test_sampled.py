@@ -63,6 +63,17 @@ def test_a_dpu_that_differs_stops_the_run(monkeypatch):
         train(data, Learner(), Schedule(5, 3, 1), "pim", simulated_dpus=5)
 
 
+@pytest.mark.parametrize("kernel", ["paper", "tuned"])
+@pytest.mark.parametrize("bootstrap", ["current", "frozen"])
+def test_leaving_single_precision_is_no_difference_of_kernels(kernel, bootstrap):
+    """Infinities of both signs make NaNs, which the tuned kernel orders as integers."""
+    data = collect("frozenlake", 400, seed=1)
+    data = replace(data, reward=np.where(np.arange(400) % 2, 3e38, -3e38).astype(np.float32), metadata={})
+    learner = Learner(alpha=1.0, gamma=1.0, reward_range=data.reward_range, bootstrap=bootstrap)
+    with pytest.raises(SwiftRLError, match="of 64 entries of the Q-table are not finite"):
+        train(data, learner, Schedule(3, 6, 2), "pim", kernel=kernel, simulated_dpus=2)
+
+
 def test_the_busiest_have_the_longest_chunks_and_bootstrap_most():
     data, learner = collect("frozenlake", 1_003, seed=1), Learner()
     chunks = split(data, learner, 10)
