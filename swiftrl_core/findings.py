@@ -233,9 +233,10 @@ def time_to_optimum(rows: pd.DataFrame) -> Findings:
 
 def data_size(rows: pd.DataFrame) -> Findings:
     """Say from how many transitions on PIM is modelled to be ahead."""
+    smallest = figures.table_data_size(rows)["transitions"].min()
     return Findings(
-        f"{named(row.environment)}: against `{row.against}` PIM is ahead {_from(row.from_transitions)}, and "
-        f"{_from(row.from_transitions_in_place)} if the data are in MRAM already (modelled)."
+        f"{named(row.environment)}: against `{row.against}` PIM is ahead {_from(row.from_transitions, smallest)}, and "
+        f"{_from(row.from_transitions_in_place, smallest)} if the data are in MRAM already (modelled)."
         for row in figures.table_winners(rows).itertuples()
     )
 
@@ -245,8 +246,10 @@ def _spent(row: pd.Series) -> str:
     return f"{row['total_s'] * 1e3:,.4g} ms{kernel} ({row['evidence']})"
 
 
-def _from(transitions: float) -> str:
-    return "at no size" if pd.isna(transitions) else f"from {transitions / 1e6:,.3g} M transitions on"
+def _from(transitions: float, smallest: int) -> str:
+    if pd.isna(transitions):
+        return "at no size"
+    return "at every size" if transitions == smallest else f"from {transitions / 1e6:,.3g} M transitions on"
 
 
 def population(rows: pd.DataFrame) -> Findings:
