@@ -334,9 +334,9 @@ def kernel_study(table: pd.DataFrame) -> Findings:
     for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
         paper, tuned = (own[own["kind"].isin(kinds)].iloc[-1] for kinds in (["the paper's"], ["same bits"]))
         sentence = (
-            f"{named(case[0])}, {case[1]}, {case[2]}: an update takes {paper['instructions']:.0f} instructions in the "
-            f"paper's kernel and {tuned['instructions']:.0f} in the tuned one. That is {tuned['speedup']:.2f} times as "
-            f"fast and leaves the same table, off doubles by {tuned['max_error']:.1g} at most; 50 episodes take "
+            f"{named(case[0])}, {case[1]}, {case[2]}: an update takes {paper['instructions']:.0f} instructions with "
+            f"--kernel paper and {tuned['instructions']:.0f} with --kernel tuned. That is {tuned['speedup']:.2f} times "
+            f"as fast and leaves the same table, off doubles by {tuned['max_error']:.1g} at most; 50 episodes take "
             f"{tuned['launch_ms']:.3g} ms in place of {paper['launch_ms']:.3g} (simulated)."
         )
         tasklets = own[own["kind"] == "other learner"]
