@@ -333,7 +333,7 @@ def _sweep(options: argparse.Namespace, cells: list[Run], store: Store, *, where
     if plan.pending and (options.dry_run or options.estimate):
         seconds, untimed = estimates.estimate(plan.pending, engine.workers or 1)
         without = f", without the cells of {' and '.join(untimed)}, which are not here" if untimed else ""
-        print(f"about {progress.duration(seconds)} with {engine.workers or 1} workers{without}", flush=True)
+        print(f"about {progress.duration(seconds)} with {_workers(engine)}{without}", flush=True)
     if options.dry_run:
         return seconds
     with sweep.ends_soon(lambda: sweep.interrupted(plan, store)):
@@ -341,6 +341,11 @@ def _sweep(options: argparse.Namespace, cells: list[Run], store: Store, *, where
     sweep.require_all(summary, store)
     print(f"{summary.table}: {summary.done} rows", flush=True)
     return seconds
+
+
+def _workers(engine: engines.Engine) -> str:
+    count = engine.workers or 1
+    return f"{count} worker{'s' * (count != 1)}"
 
 
 def _refuse_misfits(options: argparse.Namespace) -> None:
@@ -472,9 +477,24 @@ def _add_train(commands) -> None:
     sub = _command(commands, "train", train_command)
     sub.add_argument("--data", required=True, help="a Parquet file, the authors' text format, or minari:ID")
     sub.add_argument("--env", help="needed for text; a Parquet file names its own")
-    sub.add_argument("--algorithm", choices=list(Algorithm), default=Algorithm.Q_LEARNING)
-    sub.add_argument("--sampling", choices=list(Sampling), default=Sampling.SEQ)
-    sub.add_argument("--number-format", choices=list(NumberFormat), default=NumberFormat.FP32)
+    sub.add_argument(
+        "--algorithm",
+        choices=list(Algorithm),
+        default=Algorithm.Q_LEARNING,
+        help="what an update bootstraps from: the largest next value, or that of the next action (default q_learning)",
+    )
+    sub.add_argument(
+        "--sampling",
+        choices=list(Sampling),
+        default=Sampling.SEQ,
+        help="order of a pass over a chunk: sequential, strided by four, random, or from the end (default SEQ)",
+    )
+    sub.add_argument(
+        "--number-format",
+        choices=list(NumberFormat),
+        default=NumberFormat.FP32,
+        help="single precision, or fixed point in units of 1/10,000 or of 2^-13 (default FP32)",
+    )
     sub.add_argument(
         "--aggregation",
         choices=list(Aggregation),
@@ -493,8 +513,13 @@ def _add_train(commands) -> None:
         default=Bootstrap.CURRENT,
         help="values of the table as it is, or frozen, as the pass over the chunk found it (default current)",
     )
-    sub.add_argument("--backend", choices=list(backends.BACKENDS), default="pim")
-    sub.add_argument("--dpus", type=int, default=64, metavar="N", help="PIM cores")
+    sub.add_argument(
+        "--backend",
+        choices=list(backends.BACKENDS),
+        default="pim",
+        help="what runs the learner; `swiftrl doctor` says which work here (default pim)",
+    )
+    sub.add_argument("--dpus", type=int, default=64, metavar="N", help="PIM cores (default 64)")
     sub.add_argument(
         "--tasklets",
         type=int,
@@ -504,7 +529,7 @@ def _add_train(commands) -> None:
     sub.add_argument(
         "--kernel",
         choices=KERNELS,
-        help="the paper's, or tuned: the same bits in about half the time (default paper)",
+        help="the paper's, or tuned: the same bits in about half the time with one tasklet (default paper)",
     )
     sub.add_argument(
         "--simulated-dpus",
@@ -513,7 +538,12 @@ def _add_train(commands) -> None:
         help="simulate K of the DPUs and train all on the CPU, checked against them (default: simulate all)",
     )
     sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(PROFILES)}")
-    sub.add_argument("--episodes", type=int, default=DEFAULT_EPISODES)
+    sub.add_argument(
+        "--episodes",
+        type=int,
+        default=DEFAULT_EPISODES,
+        help=f"passes of each core over its chunk (default {DEFAULT_EPISODES})",
+    )
     sub.add_argument("--tau", type=int, help=f"episodes between synchronisations (default {DEFAULT_TAU})")
     sub.add_argument("--alpha", type=float, help="learning rate (default 0.1)")
     sub.add_argument(
@@ -522,10 +552,10 @@ def _add_train(commands) -> None:
         default=AlphaSchedule.CONSTANT,
         help="rescaled_linear: 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round (default constant)",
     )
-    sub.add_argument("--gamma", type=float, default=0.95)
+    sub.add_argument("--gamma", type=float, default=0.95, help="discount (default 0.95)")
     sub.add_argument("--epsilon", type=float, help="SARSA's exploration (default 0.1)")
-    sub.add_argument("--seed", type=int, default=0)
-    sub.add_argument("--out", required=True, metavar="DIR")
+    sub.add_argument("--seed", type=int, default=0, help="of the cores' random generators (default 0)")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder of the tables and the manifest")
     sub.add_argument("--json", action="store_true", help="print the manifest instead of a summary")
 
 

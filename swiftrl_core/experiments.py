@@ -1,7 +1,7 @@
 """The experiments as data: a question, grids of runs in three sizes, a notebook, figures.
 
-Profiles: `smoke` takes seconds and shows that everything works, `quick` takes minutes on a laptop, `paper` has the
-paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and draws it.
+Profiles: `smoke` takes less than a minute and shows that everything works, `quick` takes minutes on a laptop, `paper`
+has the paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and draws it.
 """
 
 import itertools
@@ -24,6 +24,8 @@ from swiftrl_core.precision import Precision
 from swiftrl_core.runs import Run
 
 PROFILES = ("smoke", "quick", "paper")
+NOTEBOOKS_ALONE = ("01_quickstart", "09_simulator_validation", "11_kernel_study")
+"""Notebooks that are no grids of runs, and make what they show themselves."""
 Grid = Mapping[str, Any]
 """Settings of a run; a tuple or list is an axis with that many values, anything else is the same for all runs."""
 
@@ -89,8 +91,18 @@ def find(experiment: "str | Experiment") -> Experiment:
     fitting = [found for name, found in whole.items() if name.startswith(experiment)]
     exact = EXPERIMENTS.get(experiment)
     if exact is None and len(fitting) != 1:
-        raise SwiftRLError(f"experiment {experiment!r}: choose one of {', '.join(EXPERIMENTS)}")
+        raise SwiftRLError(
+            f"experiment {experiment!r}: {_advice(experiment)}choose one of {', '.join(EXPERIMENTS)}"
+        )
     return exact or fitting[0]
+
+
+def _advice(name: str) -> str:
+    """Return a clause for who asked for the runs of a notebook that has none, or nothing."""
+    alone = [notebook for notebook in NOTEBOOKS_ALONE if name and notebook.startswith(name)]
+    if len(alone) != 1:
+        return ""
+    return f"{alone[0]} is a notebook only, run it with `swiftrl experiment notebook {alone[0][:2]}`, or "
 
 
 def with_parts(experiment: str | Experiment) -> list[Experiment]:

@@ -63,6 +63,13 @@ def test_smoke_is_small(name):
     assert sum(run.updates for run in expand(name, "smoke")) < most
 
 
+def test_every_notebook_is_an_experiments_or_named_as_one_that_stands_alone():
+    told = {entry.notebook for entry in EXPERIMENTS.values()} | {
+        f"{name}.ipynb" for name in experiments.NOTEBOOKS_ALONE
+    }
+    assert told == {path.name for path in notebooks.all_notebooks()}
+
+
 def test_an_experiment_is_found_by_the_start_of_its_id():
     assert experiments.find("04").id == "04_strong_scaling"
     assert experiments.find("precision").part_of == "03_learning_quality"
@@ -70,6 +77,8 @@ def test_an_experiment_is_found_by_the_start_of_its_id():
     for unknown in ("0", "99", "", "prec"):
         with pytest.raises(SwiftRLError, match="choose one of"):
             experiments.find(unknown)
+    with pytest.raises(SwiftRLError, match=r"11_kernel_study is a notebook only, .* experiment notebook 11`"):
+        experiments.find("11")
     with pytest.raises(SwiftRLError, match="profile is 'tiny'"):
         expand("04", "tiny")
 
