@@ -1,7 +1,8 @@
 """The experiments as data: a question, grids of runs in three sizes, a notebook, figures.
 
 Profiles: `smoke` takes less than a minute and shows that everything works, `quick` takes minutes on a laptop, `paper`
-has the paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and draws it.
+has the paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and
+draws it.
 """
 
 import itertools
