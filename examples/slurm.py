@@ -7,7 +7,7 @@ Run it on a node that the compute nodes can reach, such as the login node, insid
 Names of partitions, memory and time limits below are examples: put in those of your cluster. Kill it at any time and
 start it again: cells that are done are not run again, and jobs that SLURM kills only lose the cells under way.
 
-Needs `pip install 'swiftrl[cluster]'` on all nodes, in the same environment.
+Needs the extra `cluster` on all nodes, in the same environment: `pip install -e '.[cluster]'` in a clone.
 """
 
 import sys
