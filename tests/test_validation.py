@@ -1,4 +1,4 @@
-"""The simulator held to published numbers, as `swiftrl validate` does it, and the README's example as printed."""
+"""The simulator held to published numbers, as `swiftrl validate` does it, and the README's examples as printed."""
 
 import dataclasses
 import json
@@ -288,11 +288,16 @@ def test_stated_intervals_hold_their_simulation_or_say_which_way_it_errs(kind):
 # ---- the README ----
 
 
-def test_the_readme_example_prints_what_it_says(tmp_path):
-    text = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```\n", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_the_readme_shows_what_each_example_prints():
+    assert len(EXAMPLES) == (ROOT / "README.md").read_text().count("```python\n") == 2
+
+
+@pytest.mark.parametrize(("code", "expected"), EXAMPLES, ids=["learning", "simulator"])
+def test_the_readme_example_prints_what_it_says(code, expected, tmp_path):
     assert len([line for line in code.splitlines() if line.strip()]) <= 11
-    expected = text.split(code)[1].split("```\n")[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == expected
