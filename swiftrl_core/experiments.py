@@ -527,7 +527,7 @@ _CUTS = MappingProxyType(
     }
 )
 _SMOKE_CUTS = MappingProxyType(
-    {tau: dict.fromkeys(SMOKE_ROWS, (tau, 2 * tau, 4 * tau, 8 * tau)) for tau in (50, 2, 5)}
+    {tau: dict.fromkeys(SMOKE_ROWS, (tau, 2 * tau, 4 * tau)) for tau in (50, 2, 5)}
 )
 
 _OPTIMUM = Experiment(
