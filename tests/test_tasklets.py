@@ -27,6 +27,7 @@ from swiftrl_core.pim.kernels import TASKLET_LEARNER, compile_learner
 from swiftrl_core.training import Schedule, train
 
 TASKLETS = [1, 2, 11, 16, 24]
+FEW_TASKLETS = [1, 11, 24]
 UPDATES = ["td", "vr"]
 BUILDS = list(itertools.product(NumberFormat, UPDATES, ["constant", "rescaled_linear"]))
 SETTINGS = st.fixed_dictionaries(
@@ -179,15 +180,18 @@ def gpu_on_host(monkeypatch):
 @pytest.mark.parametrize("sampling", ["SEQ", "REV"])
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize("number_format", NumberFormat)
+@pytest.mark.parametrize(
+    "numbers", [FEW_TASKLETS, pytest.param(TASKLETS, marks=pytest.mark.slow)], ids=["few", "all"]
+)
 def test_all_backends_and_tasklets_give_the_same_bits(
-    data, gpu_on_host, number_format, update, sampling, environment
+    data, gpu_on_host, numbers, number_format, update, sampling, environment
 ):
     own = data[environment]
     learner = frozen(number_format, update, sampling=sampling, reward_range=own.reward_range)
     for schedule in (Schedule(1, 2, 1), Schedule(7, 3, 2)):
         wanted = train(own, learner, schedule, "cpu").q_raw
         assert np.any(wanted), "a table that never left zero proves nothing"
-        for tasklets in TASKLETS:
+        for tasklets in numbers:
             got = train(own, learner, schedule, "pim", tasklets=tasklets)
             assert_same_bits([got.q_raw], [wanted])
             assert got.machine["tasklets"] == tasklets

@@ -39,7 +39,7 @@ def assert_same_bits(dataset, learner, schedule=SCHEDULE, **options):
     np.testing.assert_array_equal(tuned.view(np.uint32), expected.view(np.uint32))
 
 
-@pytest.mark.parametrize("environment", ["frozenlake", "taxi"])
+@pytest.mark.parametrize("environment", [pytest.param("frozenlake", marks=pytest.mark.slow), "taxi"])
 @pytest.mark.parametrize(("algorithm", "sampling", "number_format"), GRID)
 def test_tuned_equals_the_engine(data, environment, algorithm, sampling, number_format):
     dataset = data[environment]
@@ -54,7 +54,7 @@ def steps_one_by_one(learner: Learner) -> list[tuple[Step, ...]]:
 
 
 @pytest.mark.parametrize("number_format", NumberFormat)
-@pytest.mark.parametrize("sampling", [Sampling.STR, Sampling.RAN])
+@pytest.mark.parametrize("sampling", [pytest.param(Sampling.STR, marks=pytest.mark.slow), Sampling.RAN])
 def test_each_step_leaves_every_bit(data, sampling, number_format):
     dataset = scaled(data["frozenlake"], -3.7)  # negative values: 0 is the best that an unseen pair offers
     learner = Learner(sampling=sampling, number_format=number_format, reward_range=dataset.reward_range)
@@ -90,7 +90,13 @@ def test_chunks_of_one_and_beyond_wram(sampling, number_format):
 
 @pytest.mark.parametrize(
     ("alpha", "gamma"),
-    [(0.1, 0.95), (0.2, 0.8), (1 / 3, 0.9), (0.5, 0.75), (1.0, 0.0), (0.001, 0.999), (0.016, 0.36)],
+    [
+        *((0.2, 0.8), (1 / 3, 0.9), (1.0, 0.0)),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in ((0.1, 0.95), (0.5, 0.75), (0.001, 0.999), (0.016, 0.36))
+        ),
+    ],
 )
 @pytest.mark.parametrize("number_format", NumberFormat)
 def test_other_coefficients(data, number_format, alpha, gamma):
