@@ -117,6 +117,7 @@ def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
             _totals(left, own)
             _shares(right, own)
             left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions", loc="left")
+            right.set_title("what it is spent on", loc="left")
         panels[-1, 0].set_xlabel(f"time (ms), {evidence_of(table)}")
         panels[-1, 1].set_xlabel("share of the time (%)")
         handles = [Line2D([], [], color=colour(i), lw=5, label=name) for i, name in enumerate(PARTS.values())]
