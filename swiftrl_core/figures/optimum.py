@@ -117,7 +117,7 @@ def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
             _totals(left, own)
             _shares(right, own)
             left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions", loc="left")
-            right.set_title("what it is spent on", loc="left")
+            right.set_title("what it is spent on")
         panels[-1, 0].set_xlabel(f"time (ms), {evidence_of(table)}")
         panels[-1, 1].set_xlabel("share of the time (%)")
         handles = [Line2D([], [], color=colour(i), lw=5, label=name) for i, name in enumerate(PARTS.values())]
@@ -145,8 +145,8 @@ def _totals(axes: Axes, own: pd.DataFrame) -> None:
             one["total_s"] * 1e3, [place], xerr=bars_of(one, "total_s", 1e3), marker="o", ms=4, ls="none",
             color="black", lw=0.8, **mark_of(row.evidence),
         )  # fmt: skip
-        told = f"{row.total_s * 1e3:,.3g} ms; {row.updates_m:,.3g} M updates"
-        told = told if row.backend != "model" else f"{row.total_s * 1e3:,.3g} ms"
+        told = f"{_short(row.total_s * 1e3)} ms"
+        told += f"; {_short(row.updates_m)} M updates" * (row.backend != "model")
         axes.annotate(
             told,
             (row.total_s * 1e3, place),
@@ -163,6 +163,10 @@ def _totals(axes: Axes, own: pd.DataFrame) -> None:
     axes.grid(axis="x", lw=0.3, alpha=0.6)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _shares(axes: Axes, own: pd.DataFrame) -> None:
