@@ -116,7 +116,7 @@ def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
         for (left, right), (environment, own) in zip(panels, groups, strict=True):
             _totals(left, own)
             _shares(right, own)
-            left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions", loc="left")
+            left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions")
             right.set_title("what it is spent on")
         panels[-1, 0].set_xlabel(f"time (ms), {evidence_of(table)}")
         panels[-1, 1].set_xlabel("share of the time (%)")
