@@ -242,8 +242,15 @@ def data_size(rows: pd.DataFrame) -> Findings:
 
 
 def _spent(row: pd.Series) -> str:
-    kernel = f", {row['pim_kernel'] * 1e3:,.4g} of them in the kernel" * (row["backend"] == "pim")
-    return f"{row['total_s'] * 1e3:,.4g} ms{kernel} ({row['evidence']})"
+    if row["backend"] != "pim":
+        return f"{row['total_s'] * 1e3:,.4g} ms ({row['evidence']})"
+    evidence = (
+        row["evidence"]
+        if row["evidence"] == "measured"
+        else f"{row['evidence']}, but the host's share measured"
+    )
+    kernel = row["pim_kernel"] * 1e3
+    return f"{row['total_s'] * 1e3:,.4g} ms, {kernel:,.4g} of them in the kernel ({evidence})"
 
 
 def _from(transitions: float, smallest: int) -> str:

@@ -16,6 +16,7 @@ import json
 import time
 import types
 import typing
+from abc import ABC, abstractmethod
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -35,7 +36,7 @@ _ORIGIN = tuple(
 _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
-class Measurement:
+class Measurement(ABC):
     """What all kinds of measurement have in common; see `runs.Run` for what its members mean.
 
     A setting is a `str`, `int`, `float` or `bool`, or None where its annotation says so.
@@ -104,9 +105,9 @@ class Measurement:
         """Return why it cannot run on this host; by default it can."""
         return None
 
+    @abstractmethod
     def measure(self) -> dict[str, Any]:
         """Return the values of the columns that are neither settings nor origin."""
-        raise NotImplementedError
 
     def run(self, workers: int = 1) -> dict[str, Any]:
         """Measure and return the row, with every column of `columns`.

@@ -267,6 +267,18 @@ def test_vr_learns_the_model_s_fixed_point_where_td_overestimates(number_format)
     assert np.abs(td.q_table - solved).max() > 0.1
 
 
+def test_counting_knows_the_last_of_65_536_pairs():
+    learner = Learner(reward_range=(-1.0, 1.0))
+    records = records_of(learner, (16_384, 4), 5_000, np.random.default_rng(3))
+    records["step"][-9:] |= 0xFFFF
+    pairs = records["step"] & 0xFFFF
+    counter = Counter(Problem(learner, 16_384, 4))
+    visits = counter.visits(chunks_of(records, [2_000, 3_000]))
+    wanted = [np.bincount(own, minlength=65_536) for own in (pairs[:2_000], pairs[2_000:])]
+    np.testing.assert_array_equal(visits, wanted)
+    np.testing.assert_array_equal(counter.outcomes(records).visits, np.bincount(pairs, minlength=65_536))
+
+
 def test_a_core_that_saw_nothing_does_not_hold_the_others_back():
     data = random_data(0, rows=40, states=10, actions=2, scale=1.0)
     problem = Problem(Learner(reward_range=data.reward_range), 10, 2)

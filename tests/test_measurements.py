@@ -52,6 +52,9 @@ def test_the_name_is_made_of_kind_and_settings():
         width: int
         height: int | None = None
 
+        def measure(self) -> dict:
+            return {}
+
     assert Area(width=2) == Area(width=2, height=None)
     names = {
         run.config_hash for run in (Area(width=2), Area(width=3), Area(width=2, height=2), Volume(width=2))

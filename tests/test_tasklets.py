@@ -1,6 +1,7 @@
 """Frozen bootstrap, and the kernel whose tasklets share a chunk: the same bits however many, and no race."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -220,6 +221,18 @@ def test_sampled_dpus_are_held_to_the_engine(data, update):
     for part in ("cpu_to_pim", "pim_kernel"):
         averaging = some.breakdown.host_averaging + every.breakdown.host_averaging
         assert getattr(some.breakdown, part) == pytest.approx(getattr(every.breakdown, part), abs=averaging)
+
+
+@pytest.mark.parametrize("simulated_dpus", ["all", 2])
+def test_dealing_takes_time_that_is_booked(data, monkeypatch, simulated_dpus):
+    def slowly(*given):
+        time.sleep(0.3)
+        return deal(*given)
+
+    monkeypatch.setattr("swiftrl_core.pim.backend.deal", slowly)
+    options = {"tasklets": 2, "simulated_dpus": simulated_dpus}
+    result = train(data["frozenlake"], frozen("INT32"), Schedule(4, 1, 1), "pim", **options)
+    assert result.breakdown.cpu_to_pim > 0.3
 
 
 @pytest.mark.parametrize("tasklets", [1, 11, 24])

@@ -8,7 +8,6 @@ SIAM J. Appl. Math. 17, 1969). The result of learning does not depend on how pai
 
 import ctypes
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +83,6 @@ def _of(chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(chunks.records), np.ascontiguousarray(chunks.starts, np.int64)
 
 
-@cache
 def compile_dealing() -> ctypes.CDLL:
     """Return dealing.c, compiled. Whoever times the dealing does this first."""
     path = toolchain.compile_shared_library(
