@@ -1,5 +1,6 @@
 """The simulator's two runs agree: cycles within 2 %, memory byte for byte. `pytest -s` prints the tables."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 
@@ -124,13 +125,47 @@ def test_agents():
     check("Agents, one a tasklet", rows, (4, 16))
 
 
-@pytest.mark.parametrize("tasklets", [1, 8, 16])
+def check_counted(name: str, at_once: Machine, single: Machine) -> None:
+    """Hold an exact run to one that never does two instructions at once."""
+    (stats,), (counted, counts) = run_machines([at_once], mode="exact"), run_counted(single)
+    assert at_once.fault is single.fault is None
+    assert at_once.wram == single.wram, name
+    assert at_once.read_mram(0, 1 << 20) == single.read_mram(0, 1 << 20), name
+    for field in dataclasses.fields(RunStats):
+        assert np.array_equal(getattr(stats, field.name), getattr(counted, field.name)), (name, field.name)
+    assert counts.sum() == stats.instructions.sum(), name
+
+
+@pytest.mark.parametrize("tasklets", TASKLETS)
 def test_steps_taken_at_once_are_the_same_as_one_by_one(programs, tasklets):
     """The exact run executes at once what others cannot notice; the counting run never does."""
     for name, number in KERNELS.items():
-        at_once, single = (start(programs[tasklets], WORDS, kernel=np.uint32(number)) for _ in range(2))
-        (stats,), (counted, counts) = run_machines([at_once], mode="exact"), run_counted(single)
-        assert at_once.wram == single.wram, name
-        assert stats.cycles == counted.cycles, name
-        assert (stats.instructions == counted.instructions).all(), name
-        assert counts.sum() == stats.instructions.sum(), name
+        machines = (start(programs[tasklets], WORDS, kernel=np.uint32(number)) for _ in range(2))
+        check_counted(name, *machines)
+
+
+@pytest.mark.parametrize("number_format", NumberFormat)
+@pytest.mark.parametrize("sampling", [Sampling.SEQ, Sampling.RAN])
+@pytest.mark.parametrize("tasklets", [1, 9, 11, 12, 23])
+def test_agents_steps_taken_at_once_are_the_same_as_one_by_one(tasklets, sampling, number_format):
+    data = collect("frozenlake", 800, seed=3)
+    learner = Learner("q_learning", sampling, number_format)
+    problem = Problem(learner, data.n_states, data.n_actions)
+    shares = split(data, learner, tasklets)
+    args = learner.arguments(shares.lengths, random_states(0, shares.numbers))
+    args["episodes"] = 3
+    program = load_program(compile_agents(problem, tasklets, for_hardware=False))
+    first = shares.starts[:-1].astype(np.uint32)
+    check_counted("agents", *(start(program, shares.records, args=args, first=first) for _ in range(2)))
+
+
+@pytest.mark.parametrize("tasklets", [1, 8, 16])
+def test_a_budget_ends_an_exact_run_at_the_same_instruction(programs, tasklets):
+    number = np.uint32(KERNELS["updates, nothing shared"])
+    machines = [start(programs[tasklets], WORDS, kernel=number) for _ in range(2)]
+    (stats,) = run_machines(machines[:1], mode="exact", instruction_budget=5_000)
+    counted, _ = run_counted(machines[1], 5_000)
+    assert machines[0].fault.code == machines[1].fault.code == 26
+    assert stats.instructions.sum() + stats.stalls.sum() == 5_001
+    assert (stats.instructions + stats.stalls == counted.instructions + counted.stalls).all()
+    assert stats.cycles == counted.cycles

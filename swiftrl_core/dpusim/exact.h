@@ -1,5 +1,8 @@
 /* The exact run: one instruction a cycle, taken from the tasklets in turn, each at most every 11 cycles.
- * Part of machine.c. */
+ *
+ * Most of what a tasklet issues no other notices: registers change, nothing else. While no tasklet comes or goes, the
+ * cycle of each such instruction follows from the one before it, so a stretch of them needs no walk through the cycles:
+ * it goes from one access to shared memory to the next, in the order of their cycles. Part of machine.c. */
 #ifndef DPUSIM_EXACT_H
 #define DPUSIM_EXACT_H
 
@@ -21,8 +24,9 @@ struct pipeline {
   struct run *run;
   struct lane lanes[MAX_TASKLETS];
   int64_t ready[MAX_TASKLETS]; /* cycle from which each may issue again, or NEVER: not before another wakes it */
-  int32_t count;
-  int64_t engine_free; /* cycle from which the DMA engine is free */
+  int32_t count, turn;         /* tasklets, and whose turn it is */
+  int64_t engine_free;         /* cycle from which the DMA engine is free */
+  int64_t end;                 /* cycle at which the last instruction so far has left the pipeline */
 };
 
 static bool lane_can_issue(const struct lane *lane) {
@@ -117,7 +121,7 @@ static inline __attribute__((always_inline)) void code_step(struct pipeline *p, 
   if (one)
     run_one(p->run, t, 0);
   else
-    run_step(p->run, t, 0);
+    run_step(p->run, t, TO_ANYTHING);
   if (t->state == WAIT_BARRIER) {
     lane->at = t->pc - 1;
     lane->step = ENTERING, lane->pending = BARRIER_ENTER - 2;
@@ -130,9 +134,9 @@ static inline __attribute__((always_inline)) void code_step(struct pipeline *p, 
 }
 
 /* The next tasklet in turn that may issue now, else the one that may soonest, at which time goes on; -1 for none. */
-static int32_t next_lane(struct pipeline *p, int32_t turn) {
+static int32_t next_lane(struct pipeline *p) {
   int64_t now = p->run->now, earliest = NEVER;
-  int32_t soonest = -1;
+  int32_t soonest = -1, turn = p->turn;
   for (int32_t i = turn; i < p->count; i++) {
     if (p->ready[i] <= now) return i;
     if (p->ready[i] < earliest) earliest = p->ready[i], soonest = i;
@@ -156,45 +160,150 @@ static void wake_lanes(struct pipeline *p) {
   }
 }
 
-/* A tasklet that is alone issues what others could not notice in one go. */
-static void skip_pending(struct pipeline *p) {
-  struct lane *lane = p->lanes;
-  if (p->count > 1 || lane->step != IN_CODE) return;
-  p->ready[0] += (int64_t)ISSUE_INTERVAL * lane->pending;
-  lane->t->issued += lane->pending, p->run->issued += lane->pending;
-  lane->pending = 0;
+/* ---- a stretch ---- */
+
+enum {
+  NUMBER_BITS = 5,                                  /* of a tasklet's number beside a cycle */
+  LONGEST_STRETCH = 1 << 25,                        /* cycles; what a tasklet issues between two accesses is far less */
+  SILENT = INT32_MAX >> NUMBER_BITS << NUMBER_BITS, /* the place of nobody */
+};
+
+/* Tasklets that issue in a fixed rhythm: each once in `period` cycles. Tasklet number i next accesses memory in the
+ * cycle next[i] >> NUMBER_BITS, counted from `begin`; the low bits are i. From `horizon` on another one is back from a
+ * transfer, or the budget ends. */
+struct stretch {
+  int32_t count, period;
+  int64_t begin, horizon;
+  int32_t next[MAX_TASKLETS];
+  int32_t lane[MAX_TASKLETS];
+  int64_t issued[MAX_TASKLETS]; /* by the tasklet before the stretch */
+};
+
+/* Up to 11 tasklets issue every 11 cycles, if no two are ready for the same one. Sets where each issues first. */
+static bool rhythm_of_few(const struct pipeline *p, struct stretch *s) {
+  uint32_t taken = 0;
+  s->period = ISSUE_INTERVAL;
+  for (int32_t i = 0; i < s->count; i++) {
+    int64_t wait = p->ready[s->lane[i]] - s->begin;
+    s->next[i] = wait > 0 ? (int32_t)wait : 0;
+    if (taken >> s->next[i] & 1) return false;
+    taken |= 1u << s->next[i];
+  }
+  return true;
+}
+
+/* More take turns without a pause, if each is ready when its turn comes. */
+static bool rhythm_of_many(const struct pipeline *p, struct stretch *s) {
+  int32_t first = 0;
+  s->period = s->count;
+  while (first < s->count && s->lane[first] < p->turn) first++;
+  for (int32_t k = 0; k < s->count; k++) {
+    int32_t i = (first + k) % s->count;
+    s->next[i] = k;
+    if (p->ready[s->lane[i]] > s->begin + k) return false;
+  }
+  return true;
+}
+
+/* Begin a stretch, if all that may issue are in their own code and in a rhythm. */
+static bool stretch_begin(struct pipeline *p, struct stretch *s, int64_t budget) {
+  int64_t left = budget - p->run->issued;
+  s->count = 0, s->begin = p->run->now, s->horizon = s->begin + (left < LONGEST_STRETCH ? left : LONGEST_STRETCH);
+  for (int32_t i = 0; i < p->count; i++) {
+    const struct lane *lane = &p->lanes[i];
+    if (p->ready[i] == NEVER) continue;
+    if (lane->step != IN_CODE || lane->t->state != READY) return false;
+    if (p->ready[i] < s->begin + ISSUE_INTERVAL)
+      s->lane[s->count++] = i;
+    else if (p->ready[i] < s->horizon)
+      s->horizon = p->ready[i];
+  }
+  if (s->count == 0 || !(s->count <= ISSUE_INTERVAL ? rhythm_of_few(p, s) : rhythm_of_many(p, s))) return false;
+  for (int32_t i = 0; i < s->count; i++) {
+    struct lane *lane = &p->lanes[s->lane[i]];
+    s->issued[i] = lane->t->issued;
+    lane->t->issued += lane->pending;
+    s->next[i] = (s->next[i] + s->period * lane->pending) << NUMBER_BITS | i;
+  }
+  for (int32_t i = s->count; i < MAX_TASKLETS; i++) s->next[i] = SILENT;
+  return true;
+}
+
+/* Number `moved` accesses memory again after `cycles`. Returns the earliest of `next`. Looks at all places there are,
+ * which makes it a few vector operations. */
+static inline int32_t stretch_advance(struct stretch *s, int32_t moved, int32_t cycles) {
+  int32_t earliest = SILENT;
+  for (int32_t i = 0; i < MAX_TASKLETS; i++) {
+    s->next[i] += i == moved ? cycles << NUMBER_BITS : 0;
+    earliest = s->next[i] < earliest ? s->next[i] : earliest;
+  }
+  return earliest;
+}
+
+/* Put the tasklets where they are in cycle `now`: behind what they issued before it. */
+static void stretch_end(struct pipeline *p, const struct stretch *s, int64_t now) {
+  int64_t latest = -1;
+  for (int32_t i = 0; i < s->count; i++) {
+    struct lane *lane = &p->lanes[s->lane[i]];
+    int64_t access = s->begin + (s->next[i] >> NUMBER_BITS);
+    lane->pending = (int32_t)((access - now) / s->period);
+    lane->t->issued -= lane->pending;
+    if (lane->t->issued == s->issued[i]) continue;
+    p->run->issued += lane->t->issued - s->issued[i];
+    int64_t last = access - (int64_t)(lane->pending + 1) * s->period;
+    p->ready[s->lane[i]] = last + ISSUE_INTERVAL;
+    if (last > latest) latest = last, p->turn = s->lane[i] + 1 < p->count ? s->lane[i] + 1 : 0;
+  }
+  if (latest >= 0) p->end = latest + ISSUE_INTERVAL;
+  p->run->now = now;
+}
+
+/* Run on to the next thing that is neither a register's nor an access to WRAM. */
+static void run_stretch(struct pipeline *p, int64_t budget) {
+  struct stretch s;
+  enum step_reach reach = p->count == 1 ? PAST_ACCESSES : TO_ACCESS;
+  if (!stretch_begin(p, &s, budget)) return;
+  for (int32_t next = stretch_advance(&s, 0, 0);;) {
+    int32_t i = next & ((1 << NUMBER_BITS) - 1);
+    int64_t now = s.begin + (next >> NUMBER_BITS);
+    struct tasklet *t = p->lanes[s.lane[i]].t;
+    int64_t before = t->issued;
+    if (now < s.horizon) run_step(p->run, t, reach);
+    if (t->issued == before) {
+      stretch_end(p, &s, now < s.horizon ? now : s.horizon);
+      return;
+    }
+    next = stretch_advance(&s, i, s.period * (int32_t)(t->issued - before));
+  }
 }
 
 /* Inlined twice, so that the run which counts nothing does not ask. */
 static inline __attribute__((always_inline)) void exact_loop(struct run *run, int64_t budget, int64_t *counts) {
   struct machine *machine = run->machine;
-  int64_t end = 0;
   struct pipeline p = {.run = run, .count = (int32_t)machine->program->nr_tasklets};
   for (int32_t i = 0; i < p.count; i++) p.lanes[i].t = &machine->tasklets[i];
-  for (int32_t turn = 0; !machine->fault.code;) {
-    int32_t i = next_lane(&p, turn);
+  while (!machine->fault.code) {
+    if (!counts && p.turn == 0) run_stretch(&p, budget);
+    int32_t i = next_lane(&p);
     if (i < 0) {
       if (!all_done(machine)) fault_of_waiting(machine, FAULT_DEADLOCK);
       break;
     }
     struct lane *lane = &p.lanes[i];
     int64_t stalls = lane->t->stalls;
-    turn = i + 1 < p.count ? i + 1 : 0;
-    p.ready[i] = end = run->now + ISSUE_INTERVAL;
+    p.turn = i + 1 < p.count ? i + 1 : 0;
+    p.ready[i] = p.end = run->now + ISSUE_INTERVAL;
     if (lane->step == IN_CODE)
       code_step(&p, lane, counts != NULL);
     else
       barrier_step(&p, lane);
     lane->t->issued++, run->issued++, run->now++;
-    if (counts)
-      counts[lane->at] += 1 - (lane->t->stalls - stalls); /* instructions only */
-    else
-      skip_pending(&p);
+    if (counts) counts[lane->at] += 1 - (lane->t->stalls - stalls); /* instructions only */
     if (!lane_can_issue(lane)) p.ready[i] = NEVER;
     if (run->woken) wake_lanes(&p);
     if (run->issued > budget) fault_of_waiting(machine, FAULT_BUDGET);
   }
-  run->stats->cycles = end > p.engine_free ? end : p.engine_free;
+  run->stats->cycles = p.end > p.engine_free ? p.end : p.engine_free;
 }
 
 static void run_exact(struct run *run, int64_t budget) { exact_loop(run, budget, NULL); }

@@ -3,17 +3,16 @@
  *   LOOP_FAST  a tasklet runs until it must wait
  *   LOOP_STEP  a tasklet runs up to the next instruction that others could notice, or that depends on them: a load, a
  *              store, a transfer, a lock, a fault. What it does before is between itself and its registers, so it may
- *              be done at once; the exact run then lets as many issue slots pass.
+ *              be done at once; the exact run then lets as many issue slots pass. Its `limit` is a step_reach
  *   LOOP_ONE   a tasklet runs one charged instruction, for a run that counts where they are
  *
  * Threaded code: every op holds the address of the code that executes it. `count + op->before` is the number of DPU
  * instructions so far (see struct op), in the exact loops `count` alone. */
 
-#if LOOP_KIND != LOOP_FAST
-/* Costs of nothing merge with the next instruction: the DPU has none there. */
 #if LOOP_KIND == LOOP_ONE
 #define LOOP run_one
 #define LABELS one_labels
+/* Costs of nothing merge with the next instruction: the DPU has none there. */
 #define ADVANCE(ops)                   \
   do {                                 \
     count += op->cost;                 \
@@ -26,53 +25,55 @@
     count += op->jump_cost; \
     ADVANCE(op->target);    \
   } while (0)
-#define NOTICEABLE()
-#else
-#define LOOP run_step
-#define LABELS step_labels
-#define ADVANCE(ops)   \
-  do {                 \
-    count += op->cost; \
-    op += (ops);       \
-    DISPATCH;          \
-  } while (0)
-/* A loop that nobody notices must end, too. */
-#define TAKE_JUMP()                                                                 \
-  do {                                                                              \
-    count += op->cost + op->jump_cost;                                              \
-    int32_t ops = op->target;                                                       \
-    op += ops;                                                                      \
-    if (__builtin_expect(ops <= 0 && count - begin > STEP_LIMIT, 0)) goto finished; \
-    DISPATCH;                                                                       \
-  } while (0)
-#define NOTICEABLE()                   \
-  do {                                 \
-    if (count != begin) goto finished; \
-  } while (0)
-#endif
+#define JUMP_TO(index) ADVANCE((int32_t)(index) - (int32_t)(op - ops))
 #define REAL_COUNT() (count)
-#define NOTE(event, what)
-#define NOTE_TRANSFER()
-#define WAIT_FOR_COUNTER()
 #else
-#define LOOP run_until_blocked
-#define LABELS fast_labels
-#define NOTICEABLE()
 #define ADVANCE(ops) \
   do {               \
     op += (ops);     \
     DISPATCH;        \
   } while (0)
-/* Every loop jumps backward, so that is where the limit is looked at. */
+/* Every loop jumps backward, so that is where it is looked whether there have been enough. */
 #define TAKE_JUMP()                                                    \
   do {                                                                 \
     count += op->jump_cost;                                            \
     int32_t ops = op->target;                                          \
     op += ops;                                                         \
-    if (__builtin_expect(ops <= 0 && count > limit, 0)) goto finished; \
+    if (__builtin_expect(ops <= 0 && LONG_ENOUGH(), 0)) goto finished; \
     DISPATCH;                                                          \
   } while (0)
+#define JUMP_TO(index)                                     \
+  do {                                                     \
+    count += op->before + op->cost - ops[index].before;    \
+    op = ops + (index);                                    \
+    if (__builtin_expect(LONG_ENOUGH(), 0)) goto finished; \
+    DISPATCH;                                              \
+  } while (0)
 #define REAL_COUNT() (count + op->before)
+#endif
+
+#if LOOP_KIND == LOOP_STEP
+#define LOOP run_step
+#define LABELS step_labels
+/* A loop that nobody notices must end, too. */
+#define LONG_ENOUGH() (REAL_COUNT() - begin > STEP_LIMIT)
+#define NOTICEABLE()                                                  \
+  do {                                                                \
+    if (REAL_COUNT() != begin || limit != TO_ANYTHING) goto finished; \
+  } while (0)
+#define NOTICEABLE_ACCESS()                                             \
+  do {                                                                  \
+    if (REAL_COUNT() != begin && limit != PAST_ACCESSES) goto finished; \
+  } while (0)
+#else
+#define NOTICEABLE()
+#define NOTICEABLE_ACCESS()
+#endif
+
+#if LOOP_KIND == LOOP_FAST
+#define LOOP run_until_blocked
+#define LABELS fast_labels
+#define LONG_ENOUGH() (count > limit)
 /* Tell the replay of an event. It comes with the first instruction of its op, as in the exact run. */
 #define NOTE(event, what)                                                                \
   do {                                                                                   \
@@ -94,6 +95,10 @@
     t->state = WAIT_COUNTER;                 \
     goto finished;                           \
   } while (0)
+#else
+#define NOTE(event, what)
+#define NOTE_TRANSFER()
+#define WAIT_FOR_COUNTER()
 #endif
 
 #define DISPATCH goto * op->go
@@ -121,13 +126,14 @@
   }
 #define LOAD(name, type, log2)                                                           \
   OP(name) {                                                                             \
-    NOTICEABLE();                                                                        \
+    NOTICEABLE_ACCESS();                                                                 \
     uint32_t address = RS1 + IMM;                                                        \
     type value;                                                                          \
     if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                   \
       CHECK(load, address, sizeof value);                                                \
       memcpy(&value, wram + address, sizeof value);                                      \
     } else {                                                                             \
+      NOTICEABLE();                                                                      \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
       NOTE_TRANSFER();                                                                   \
       count += MRAM_LOAD_EXTRA;                                                          \
@@ -137,13 +143,14 @@
   }
 #define STORE(name, type, log2)                                                           \
   OP(name) {                                                                              \
-    NOTICEABLE();                                                                         \
+    NOTICEABLE_ACCESS();                                                                  \
     uint32_t address = RS1 + IMM;                                                         \
     type value = (type)RS2;                                                               \
     if (__builtin_expect(IN_WRAM(address, log2), 1)) {                                    \
       CHECK(store, address, sizeof value);                                                \
       memcpy(wram + address, &value, sizeof value);                                       \
     } else {                                                                              \
+      NOTICEABLE();                                                                       \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
       NOTE_TRANSFER();                                                                    \
       count += MRAM_STORE_EXTRA;                                                          \
@@ -171,7 +178,7 @@
 static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit) {
 #define OP_LABEL(name) &&do_##name,
   static const void *const LABELS[] = {DPU_OPS(OP_LABEL)
-#if LOOP_KIND == LOOP_FAST
+#if LOOP_KIND != LOOP_ONE
                                            DPU_FUSED_OPS(OP_LABEL)
 #endif
   };
@@ -183,15 +190,15 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   uint8_t *const wram = machine->wram;
   const uint32_t wram_bytes = program->wram_bytes;
   uint32_t *const x = t->x;
-#if LOOP_KIND != LOOP_FAST
-  const op *const ops = LOOP_KIND == LOOP_ONE ? program->one : program->exact;
-  const int64_t begin = t->issued;
-  int64_t count = begin;
-  (void)limit;
+#if LOOP_KIND == LOOP_ONE
+  const op *const ops = program->one;
+  int64_t count = t->issued;
 #else
-  const op *const ops = program->fast;
+  const op *const ops = LOOP_KIND == LOOP_FAST ? program->fast : program->exact;
   int64_t count = t->issued - ops[t->pc].before;
 #endif
+  const int64_t begin = t->issued;
+  (void)begin, (void)limit;
   const op *op = ops + t->pc;
   DISPATCH;
 
@@ -248,14 +255,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     if (__builtin_expect(to < IRAM_BASE || index >= program->size || to & 3, 0))
       FAULT_AT(to == 0 ? FAULT_NULL_CALL : FAULT_JUMP, to, 0);
     RD = IRAM_BASE + 4 * (uint32_t)(op - ops + op->length);
-#if LOOP_KIND != LOOP_FAST
-    ADVANCE((int32_t)index - (int32_t)(op - ops));
-#else
-    count += op->before + op->cost - ops[index].before;
-    op = ops + index;
-    if (__builtin_expect(count > limit, 0)) goto finished;
-    DISPATCH;
-#endif
+    JUMP_TO(index);
   }
 
   /* Reached through its entry in runtime.S, by a jump or a pointer; a plain call is fused in the fast run. */
@@ -441,12 +441,12 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   OP(ILLEGAL) { FAULT_AT(FAULT_ILLEGAL, 0, IMM); }
 
-#if LOOP_KIND == LOOP_FAST
+#if LOOP_KIND != LOOP_ONE
 #include "fused.h"
 #endif
 
 moved: /* the op is done and paid for, but the tasklet waits before the next */
-#if LOOP_KIND != LOOP_FAST
+#if LOOP_KIND == LOOP_ONE
   count += op->cost;
 #endif
   op++;
@@ -460,7 +460,10 @@ finished:
 #undef LABELS
 #undef ADVANCE
 #undef NOTICEABLE
+#undef NOTICEABLE_ACCESS
 #undef TAKE_JUMP
+#undef JUMP_TO
+#undef LONG_ENOUGH
 #undef REAL_COUNT
 #undef NOTE
 #undef NOTE_TRANSFER

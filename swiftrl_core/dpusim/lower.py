@@ -20,7 +20,7 @@ OP_RECORD = np.dtype(
 #: Where the interpreter sends writes to x0.
 NOWHERE = 32
 
-#: Calls of routines that the fast run executes in one op, with their argument moves.
+#: Calls of routines that are executed in one op, with their argument moves.
 _FUSED_CALLS = {
     Routine.mulsi3: Op.CALL_MUL,
     Routine.divsi3: Op.CALL_DIV,
@@ -52,17 +52,17 @@ class Lowering:
         self.cost, self.taken, self.flow = pricing.cost, pricing.taken, pricing.flow
         self.known_multiplies = pricing.multiplies
         self.before = np.concatenate([[0], np.cumsum(self.cost)])
-        self.exact = np.zeros(len(self.code) + 1, OP_RECORD)
+        self.plain = np.zeros(len(self.code) + 1, OP_RECORD)
         self._plain()
         self._calls()
-        self.fast = self.exact.copy()
-        self._jumps_of_the_fast_run()
+        self.fused = self.plain.copy()
+        self._jumps_of_fused_code()
         self._fused_calls()
         self._fused_selects()
 
     def _plain(self) -> None:
         """One op an instruction."""
-        for i, (instruction, op) in enumerate(zip(self.code, self.exact[:-1], strict=True)):
+        for i, (instruction, op) in enumerate(zip(self.code, self.plain[:-1], strict=True)):
             op["code"], op["imm"] = instruction.op, _int32(instruction.imm)
             op["cost"], op["length"] = self.cost[i], 1
             op["rd"] = instruction.writes or NOWHERE
@@ -71,8 +71,8 @@ class Lowering:
                 op["code"] = Op.PUSH
             if instruction.op in BRANCHES or instruction.op is Op.JAL:
                 self._jump(i, op, instruction.imm, 1)
-        self.exact["before"] = self.before
-        self.exact[-1]["code"], self.exact[-1]["length"] = Op.ILLEGAL, 1  # running off the end
+        self.plain["before"] = self.before
+        self.plain[-1]["code"], self.plain[-1]["length"] = Op.ILLEGAL, 1  # running off the end
 
     def _jump(self, i: int, op: np.void, address: int, length: int) -> None:
         """Fill in a jump: how far, what it adds to the count, and the address behind it as `imm`."""
@@ -84,10 +84,10 @@ class Lowering:
         op["target"] = target - i
         op["jump_cost"] = self.taken.get(i, 0)
 
-    def _jumps_of_the_fast_run(self) -> None:
+    def _jumps_of_fused_code(self) -> None:
         """Let taking a jump add the difference between where it is and where it goes."""
-        for i in np.flatnonzero(np.isin(self.fast["code"], [*BRANCHES, Op.JAL, Op.CALL])):
-            op = self.fast[i]
+        for i in np.flatnonzero(np.isin(self.fused["code"], [*BRANCHES, Op.JAL, Op.CALL])):
+            op = self.fused[i]
             op["jump_cost"] += self.before[i + op["length"]] - self.before[i + op["target"]]
 
     def _calls(self) -> None:
@@ -96,7 +96,7 @@ class Lowering:
             target = self.flow.callee(i)
             if target is None:
                 continue
-            op = self.exact[i]
+            op = self.plain[i]
             op["rd"], op["length"] = self.code[i + 1].rd or NOWHERE, 2
             op["cost"] = self.cost[i] + self.cost[i + 1]
             routine = self.flow.routine_called(i)
@@ -109,11 +109,11 @@ class Lowering:
 
     def _fused_calls(self) -> None:
         """Give calls of frequent routines an op of their own, argument moves included."""
-        for i, op in enumerate(self.exact[:-1]):
+        for i, op in enumerate(self.plain[:-1]):
             if op["code"] != Op.CALL_ROUTINE or int(op["imm"]) not in _FUSED_CALLS:
                 continue
             first, sources = self._argument_moves(i)
-            fused = self.fast[first]
+            fused = self.fused[first]
             fused["code"], fused["length"] = _FUSED_CALLS[Routine(int(op["imm"]))], i + 2 - first
             fused["rs1"], fused["rs2"] = sources[A0], sources[A1]
 
@@ -123,7 +123,7 @@ class Lowering:
             branch, move = self.code[i], self.code[i + 1]
             skips = branch.op in _SELECTS and self.flow.index(branch.imm) == i + 2
             if skips and move.op is Op.ADDI and move.rd:
-                fused = self.fast[i]
+                fused = self.fused[i]
                 fused["code"], fused["length"] = _SELECTS[branch.op], 2
                 fused["rd"], fused["rs3"], fused["imm"] = move.rd, move.rs1, move.imm
 
@@ -164,6 +164,6 @@ def _int32(value: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def lower(program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ops of the fast and of the exact run, one per instruction and one behind the end."""
+    """Return the ops with frequent sequences fused, and the plain ones: one per instruction and one behind the end."""
     lowering = Lowering(program)
-    return lowering.fast, lowering.exact
+    return lowering.fused, lowering.plain

@@ -321,6 +321,10 @@ static uint32_t counter_configure(struct run *run, const struct tasklet *t, uint
 
 /* ---- the loops ---- */
 
+/* What a step does when it comes to what others could notice: begin with it, whatever it is; begin with an access to
+ * WRAM, but stop before anything else, however near; go on through accesses, for there are no others. */
+enum step_reach { TO_ANYTHING, TO_ACCESS, PAST_ACCESSES };
+
 #define LOOP_FAST 0
 #define LOOP_STEP 1
 #define LOOP_ONE 2

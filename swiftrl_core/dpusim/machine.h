@@ -75,8 +75,8 @@ struct program {
   uint32_t size; /* instructions */
   uint32_t entry, stacks_start, stack_bytes, nr_tasklets, wram_bytes, mram_bytes, print_bytes;
   op *fast;  /* with fused sequences, for the run tasklet by tasklet */
-  op *exact; /* one op an instruction, for the run cycle by cycle */
-  op *one;   /* the same, for the run that counts where instructions are */
+  op *exact; /* the same, for the run cycle by cycle */
+  op *one;   /* one op an instruction, for the run that counts where they are */
 };
 
 enum tasklet_state {

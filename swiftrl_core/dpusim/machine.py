@@ -202,8 +202,8 @@ class _Prepared:
     """A program in the form that the C side runs; keeps its arrays alive."""
 
     def __init__(self, program: Program, sanitize: bool):
-        fast, exact = lower(program)
-        self.fast, self.exact, self.one = fast.copy(), exact.copy(), exact.copy()
+        fused, plain = lower(program)
+        self.fast, self.exact, self.one = fused.copy(), fused.copy(), plain.copy()
         self.record = _CProgram(
             size=len(self.fast),
             entry=program.entry,
