@@ -18,7 +18,7 @@ static void barrier_arrive(struct run *run, uint32_t address) {
 }
 
 static void run_tasklet(struct run *run, struct tasklet *t, int64_t budget) {
-  run_until_blocked(run, t, t->issued - run->machine->program->fast[t->pc].before + budget);
+  run_until_blocked(run, t, t->issued - run->machine->program->fused[t->pc].before + budget);
   if (t->state == WAIT_BARRIER) barrier_arrive(run, t->waits_on);
 }
 

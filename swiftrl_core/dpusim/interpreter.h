@@ -116,9 +116,7 @@
     goto finished;                                                         \
   } while (0)
 
-/* A load or store within WRAM and aligned is one comparison: rotating the address right by log2(size) makes a
- * misaligned address huge. Everything else goes the slow way: MRAM through a DMA, or a fault. */
-#define IN_WRAM(address, log2) (__builtin_rotateright32(address, log2) < (wram_bytes >> (log2)))
+/* Outside WRAM a load or store goes the slow way: MRAM through a DMA, or a fault. */
 #define COMPUTE(name, value) \
   OP(name) {                 \
     RD = (value);            \
@@ -157,10 +155,10 @@
     }                                                                                     \
     NEXT;                                                                                 \
   }
-#define BRANCH(name, condition) \
-  OP(name) {                    \
-    if (condition) TAKE_JUMP(); \
-    NEXT;                       \
+#define BRANCH(suffix, condition) \
+  OP(B##suffix) {                 \
+    if (condition) TAKE_JUMP();   \
+    NEXT;                         \
   }
 #define TRANSFER(name, asked_size, read)                                 \
   OP(name) {                                                             \
@@ -181,6 +179,9 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 #if LOOP_KIND != LOOP_ONE
                                            DPU_FUSED_OPS(OP_LABEL)
 #endif
+#if LOOP_KIND == LOOP_FAST
+                                               DPU_COMPILED_OPS(OP_LABEL)
+#endif
   };
 #undef OP_LABEL
   if (!t) return LABELS;
@@ -194,7 +195,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   const op *const ops = program->one;
   int64_t count = t->issued;
 #else
-  const op *const ops = LOOP_KIND == LOOP_FAST ? program->fast : program->exact;
+  const op *const ops = LOOP_KIND == LOOP_STEP ? program->exact : __atomic_load_n(&program->fast, __ATOMIC_ACQUIRE);
   int64_t count = t->issued - ops[t->pc].before;
 #endif
   const int64_t begin = t->issued;
@@ -202,45 +203,10 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   const op *op = ops + t->pc;
   DISPATCH;
 
-  COMPUTE(LUI, IMM)
-  COMPUTE(ADDI, RS1 + IMM)
-  COMPUTE(SLTI, (int32_t)RS1 < op->imm)
-  COMPUTE(SLTIU, RS1 < IMM)
-  COMPUTE(XORI, RS1 ^ IMM)
-  COMPUTE(ORI, RS1 | IMM)
-  COMPUTE(ANDI, RS1 & IMM)
-  COMPUTE(SLLI, RS1 << (IMM & 31))
-  COMPUTE(SRLI, RS1 >> (IMM & 31))
-  COMPUTE(SRAI, (uint32_t)((int32_t)RS1 >> (IMM & 31)))
-  COMPUTE(ADD, RS1 + RS2)
-  COMPUTE(SUB, RS1 - RS2)
-  COMPUTE(SLL, RS1 << (RS2 & 31))
-  COMPUTE(SLT, (int32_t)RS1 < (int32_t)RS2)
-  COMPUTE(SLTU, RS1 < RS2)
-  COMPUTE(XOR, RS1 ^ RS2)
-  COMPUTE(SRL, RS1 >> (RS2 & 31))
-  COMPUTE(SRA, (uint32_t)((int32_t)RS1 >> (RS2 & 31)))
-  COMPUTE(OR, RS1 | RS2)
-  COMPUTE(AND, RS1 & RS2)
-  COMPUTE(SH1ADD, (RS1 << 1) + RS2)
-  COMPUTE(SH2ADD, (RS1 << 2) + RS2)
-  COMPUTE(SH3ADD, (RS1 << 3) + RS2)
-
-  LOAD(LB, int8_t, 0)
-  LOAD(LH, int16_t, 1)
-  LOAD(LW, int32_t, 2)
-  LOAD(LBU, uint8_t, 0)
-  LOAD(LHU, uint16_t, 1)
-  STORE(SB, uint8_t, 0)
-  STORE(SH, uint16_t, 1)
-  STORE(SW, uint32_t, 2)
-
-  BRANCH(BEQ, RS1 == RS2)
-  BRANCH(BNE, RS1 != RS2)
-  BRANCH(BLT, (int32_t)RS1 < (int32_t)RS2)
-  BRANCH(BGE, (int32_t)RS1 >= (int32_t)RS2)
-  BRANCH(BLTU, RS1 < RS2)
-  BRANCH(BGEU, RS1 >= RS2)
+  DPU_COMPUTE(COMPUTE)
+  DPU_LOADS(LOAD)
+  DPU_STORES(STORE)
+  DPU_BRANCHES(BRANCH)
 
   OP(NOP) { NEXT; }
 
@@ -445,6 +411,17 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 #include "fused.h"
 #endif
 
+#if LOOP_KIND == LOOP_FAST
+  /* Compiled code goes on as far as it can. What it stops at is not for it, whoever may enter there. */
+  OP(TRANSLATED) {
+    int64_t counted = count;
+    uint32_t next = program->translated(machine, t, (uint32_t)(op - ops), &counted, limit);
+    count = counted, op = ops + (next & (LIMIT_REACHED - 1));
+    if (next & LIMIT_REACHED) goto finished;
+    goto * program->fused[op - ops].go;
+  }
+#endif
+
 moved: /* the op is done and paid for, but the tasklet waits before the next */
 #if LOOP_KIND == LOOP_ONE
   count += op->cost;
@@ -476,7 +453,6 @@ finished:
 #undef RS2
 #undef IMM
 #undef FAULT_AT
-#undef IN_WRAM
 #undef LOAD
 #undef STORE
 #undef BRANCH

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "opcodes.h"
-#include "routines.h"
 #include "run.h"
+#include "semantics.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -378,6 +378,15 @@ EXPORT void dpu_program_prepare(struct program *program) {
     program->one[i].go = one[program->one[i].code];
     program->exact[i].go = exact[program->exact[i].code];
   }
+  program->fused = program->fast;
+}
+
+/* From the next run on, the fast run enters translated code where `fast`, which Python keeps, says so. */
+EXPORT void dpu_program_translate(struct program *program, op *fast, translated_code *translated) {
+  const void *const *labels = run_until_blocked(NULL, NULL, 0);
+  for (uint32_t i = 0; i < program->size; i++) fast[i].go = labels[fast[i].code];
+  program->translated = translated;
+  __atomic_store_n(&program->fast, fast, __ATOMIC_RELEASE); /* runs may be under way */
 }
 
 EXPORT void dpu_free(struct machine *machine) {

@@ -71,12 +71,23 @@ struct dma_timing {
   double read_fixed, write_fixed, cycles_per_byte;
 };
 
+struct machine;
+struct tasklet;
+
+/* A translated program (translated.h): runs a tasklet from op `at` on, adding to `count`, up to an op that the interpreter
+ * has to execute, or until `count` has passed `limit` at a jump. Returns the next op, in the latter case with a mark. */
+enum { LIMIT_REACHED = 1 << 30 };
+typedef uint32_t translated_code(const struct machine *machine, struct tasklet *t, uint32_t at, int64_t *count,
+                                 int64_t limit);
+
 struct program {
   uint32_t size; /* instructions */
   uint32_t entry, stacks_start, stack_bytes, nr_tasklets, wram_bytes, mram_bytes, print_bytes;
   op *fast;  /* with fused sequences, for the run tasklet by tasklet */
   op *exact; /* the same, for the run cycle by cycle */
   op *one;   /* one op an instruction, for the run that counts where they are */
+  op *fused; /* `fast` as long as nothing is translated; then that has entries of `translated` in it */
+  translated_code *translated;
 };
 
 enum tasklet_state {

@@ -3,6 +3,8 @@
 import ctypes
 import functools
 import os
+import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
@@ -16,13 +18,18 @@ from swiftrl_core.dpusim.elf import MRAM_BASE, Program
 from swiftrl_core.dpusim.findings import RECORD as FINDING_RECORD
 from swiftrl_core.dpusim.findings import Finding, describe
 from swiftrl_core.dpusim.lower import lower
+from swiftrl_core.dpusim.rv32 import Op
 from swiftrl_core.dpusim.timing import DmaTiming
+from swiftrl_core.dpusim.translate import Translation, compile_translation
 from swiftrl_core.errors import SwiftRLError
 
 HERE = Path(__file__).parent
 #: Modelled DPU instructions after which a run counts as hung.
 INSTRUCTION_BUDGET = 10**12
 MAX_TASKLETS = 24
+#: What translating a program takes, in seconds for each of its instructions (0.5 s for 170, 6 s for 1,850). It pays for
+#: a program that has run for as long.
+TRANSLATION_S = 0.0033
 
 #: Sentences for the codes of machine.h; `{address}` and `{value}` as the machine recorded them.
 _FAULTS = {
@@ -142,6 +149,8 @@ class _CProgram(ctypes.Structure):
         ("fast", ctypes.c_void_p),
         ("exact", ctypes.c_void_p),
         ("one", ctypes.c_void_p),
+        ("fused", ctypes.c_void_p),
+        ("translated", ctypes.c_void_p),
     ]
 
 
@@ -173,6 +182,8 @@ def library(sanitize: bool = False) -> ctypes.CDLL:
     lib = ctypes.CDLL(str(path))
     pointer, size, offset = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
     lib.dpu_program_prepare.argtypes, lib.dpu_program_prepare.restype = [pointer], None
+    lib.dpu_program_translate.argtypes = [pointer, pointer, pointer]
+    lib.dpu_program_translate.restype = None
     lib.dpu_new.argtypes, lib.dpu_new.restype = [pointer, pointer, _CDmaTiming], pointer
     lib.dpu_free.argtypes, lib.dpu_free.restype = [pointer], None
     lib.dpu_set_program.argtypes, lib.dpu_set_program.restype = [pointer, pointer], None
@@ -203,6 +214,7 @@ class _Prepared:
 
     def __init__(self, program: Program, sanitize: bool):
         fused, plain = lower(program)
+        self._fused = fused
         self.fast, self.exact, self.one = fused.copy(), fused.copy(), plain.copy()
         self.record = _CProgram(
             size=len(self.fast),
@@ -218,11 +230,50 @@ class _Prepared:
             one=self.one.ctypes.data,
         )
         library(sanitize).dpu_program_prepare(ctypes.byref(self.record))
+        self._seconds = 0.0
+        self._translation: ctypes.CDLL | None = None
+        self._lock = threading.Lock()
+
+    def translate(self) -> None:
+        """Let fast runs from now on execute compiled code."""
+        with self._lock:
+            if self._translation is not None:
+                return
+            translation = Translation(self._fused)
+            self._translation = ctypes.CDLL(str(compile_translation(translation)))
+            self.fast_translated = self._fused.copy()
+            self.fast_translated["code"][translation.entries] = Op.TRANSLATED
+            library().dpu_program_translate(
+                ctypes.byref(self.record), self.fast_translated.ctypes.data, self._translation.dpu_translated
+            )
+
+    def ran(self, seconds: float) -> None:
+        """Translate a program that has been interpreted for as long as compiling it takes."""
+        self._seconds += seconds
+        if self._seconds > TRANSLATION_S * len(self._fused):
+            self.translate()
 
 
 @functools.lru_cache(maxsize=64)
 def _prepared(program: Program, sanitize: bool) -> _Prepared:
     return _Prepared(program, sanitize)
+
+
+def translate(program: Program) -> None:
+    """Compile a program for fast runs at once; `run_machines` does so when it has run for as long as that takes.
+
+    Results stay the same in every bit and count; a learner then runs two to four times faster.
+
+    Parameters
+    ----------
+    program : Program
+
+    Raises
+    ------
+    CompileError
+        If this machine's compiler fails.
+    """
+    _prepared(program, False).translate()
 
 
 class Machine:
@@ -440,7 +491,10 @@ def run_machines(
         array = (ctypes.c_void_p * len(handles))(*handles)
         address = stats[first:].ctypes.data
         exact = sanitize or mode == "exact"
+        begin = time.thread_time()
         library(sanitize).dpu_run(array, len(handles), exact, instruction_budget, address)
+        if not exact:
+            machines[first]._prepared.ran(time.thread_time() - begin)
 
     starts = range(0, len(machines), batch)
     if threads == 1 or len(starts) == 1:

@@ -18,11 +18,15 @@
   OP(DMA_WRITE_N) OP(LOCK) OP(TRYLOCK) OP(UNLOCK) OP(BARRIER) OP(ILLEGAL) OP(CALL) OP(CALL_ROUTINE)       \
   OP(MULTIPLY) OP(PUSH)
 
-/* Sequences that the run tasklet by tasklet executes as one; lower.py finds them, fused.h executes them. */
+/* Sequences that are executed as one; lower.py finds them, fused.h executes them. */
 #define DPU_FUSED_OPS(FUSED) \
   FUSED(CALL_MUL) FUSED(CALL_DIV) FUSED(CALL_UDIV) FUSED(CALL_UMOD) FUSED(CALL_ADDF) FUSED(CALL_SUBF) \
   FUSED(CALL_MULF) FUSED(CALL_LESSF) FUSED(CALL_GREATERF) FUSED(SELECT_EQ) FUSED(SELECT_NE)           \
   FUSED(SELECT_LT) FUSED(SELECT_GE) FUSED(SELECT_LTU) FUSED(SELECT_GEU)
+
+/* Where compiled code takes over (translate.py), in the run tasklet by tasklet. */
+#define DPU_COMPILED_OPS(OP) \
+  OP(TRANSLATED)
 
 /* The routines of runtime.S, by the compiler's names without the two underscores. */
 #define DPU_ARITHMETIC(ROUTINE) \

@@ -2,7 +2,7 @@
 
 Speeds are measured, by the clock and in processor time of all threads together, to which other people's work on the
 machine adds less; the instructions are the modelled ones of a DPU. One tasklet runs `learner.c`, more run an agent each
-of `multi_agent.c`.
+of `multi_agent.c`. Programs are translated before, as the simulator does with any that runs for long.
 """
 
 import time
@@ -16,7 +16,7 @@ from swiftrl_core.backends import Problem
 from swiftrl_core.chunks import split
 from swiftrl_core.datasets import Dataset, collect
 from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP, load_program
-from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.machine import Machine, run_machines, translate
 from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.pim.backend import open_backend
 from swiftrl_core.pim.kernels import compile_agents, compile_learner
@@ -120,6 +120,7 @@ def _time_learners(
     case: Case, data: Dataset, problem: Problem, repetitions: int
 ) -> tuple[int, tuple[float, float], int]:
     """Return DPUs, seconds (by the clock, of processor time) and DPU instructions of a launch of `learner.c`."""
+    translate(load_program(compile_learner(problem, for_hardware=False)))
     machine = open_backend(problem, DPUS, threads=case.threads, mode=case.mode)
     try:
         machine.load(split(data, problem.learner, DPUS))
@@ -135,6 +136,7 @@ def _time_agents(
 ) -> tuple[int, tuple[float, float], int]:
     """Return the same of `multi_agent.c` on one DPU; its tables start at zero, so episodes are many."""
     program = load_program(compile_agents(problem, case.tasklets, for_hardware=False))
+    translate(program)
     shares = split(data, problem.learner, case.tasklets)
     args = problem.learner.arguments(shares.lengths, random_states(0, shares.numbers))
     args["episodes"] = case.episodes
