@@ -19,8 +19,8 @@ int64_t steps_bytes(int64_t longest);
 void unpack(struct step *steps, const int64_t *step_starts, const struct transition *records, const int64_t *starts,
             int64_t cores, int64_t first, int64_t last);
 int train_groups(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
-                 const int64_t *step_starts, struct learner_args *args, int64_t *passes, int64_t cores, int64_t first,
-                 int64_t last);
+                 const int64_t *step_starts, const struct transition *records, const int64_t *starts,
+                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last);
 void train_cores(const value_t *table, const value_t *targets, value_t *local, const struct transition *records,
                  const int64_t *starts, struct learner_args *args, int64_t *passes, int64_t first, int64_t last);
 void train_shared(value_t *q, const struct transition *chunk, struct learner_args *args);
@@ -70,8 +70,8 @@ static void make_groups(void) {
 
 static void *lanes_thread(void *number) {
   int64_t t = (int64_t)(intptr_t)number;
-  int64_t failed = train_groups(table, table, by_lanes, steps, step_starts, args, passes, CORES, groups * t / THREADS,
-                                groups * (t + 1) / THREADS);
+  int64_t failed = train_groups(table, table, by_lanes, steps, step_starts, records, starts, args, passes, CORES,
+                                groups * t / THREADS, groups * (t + 1) / THREADS);
   return (void *)(intptr_t)failed;
 }
 

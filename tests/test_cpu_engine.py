@@ -188,14 +188,30 @@ def test_other_vector_widths_give_the_same_bits(variant, flag, monkeypatch):
     assert_same_bits(run(problem, chunks, table, [20, 3])[0], native)
 
 
-def test_a_table_as_large_as_a_record_can_address():
+@pytest.mark.parametrize("sampling", ["SEQ", "RAN"])
+def test_a_table_as_large_as_a_record_can_address(sampling):
     """65,536 pairs: places of 32 bits."""
     rng = np.random.default_rng(7)
-    learner, shape = Learner(reward_range=(-1.0, 1.0)), (32_768, 2)
+    learner, shape = Learner(sampling=sampling, reward_range=(-1.0, 1.0)), (32_768, 2)
     lengths = [40] * 9
     chunks, problem = chunks_of(records_of(learner, shape, 360, rng), lengths), Problem(learner, *shape)
     table = rng.uniform(-1, 1, 65_536).astype(np.float32)
     assert_same_bits(run(problem, chunks, table, [2])[0], expected(problem, chunks, table, [2])[0])
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v[2] == "FP32"], ids="-".join)
+def test_no_entry_tells_how_zeros_were_compared(variant):
+    """Lanes take a row's largest in another order, and after termination a row of zeros: signs of zeros may differ."""
+    rng = np.random.default_rng(9)
+    learner, shape = Learner(*variant, alpha=1.0, gamma=0.5, reward_range=(-1.0, 1.0)), (5, 6)
+    numbers = np.array([-0.0, 0.0, -0.0, 0.0, 1.0, -1.0], np.float32)
+    lengths = [20] * 30
+    records = records_of(learner, shape, 600, rng)
+    records["reward"] = rng.choice(numbers, 600)
+    chunks, problem = chunks_of(records, lengths), Problem(learner, *shape)
+    table = rng.choice(numbers, 30)
+    assert np.signbit(table[table == 0]).any()
+    assert_same_bits(run(problem, chunks, table, [1, 3])[0], expected(problem, chunks, table, [1, 3])[0])
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
         ("team", [], count),
         ("steps_bytes", [count], count),
         ("unpack", [pointer] * 4 + [count] * 3, None),
-        ("train_groups", [pointer] * 7 + [count] * 3, ctypes.c_int),
+        ("train_groups", [pointer] * 9 + [count] * 3, ctypes.c_int),
         ("train_cores", [pointer] * 7 + [count] * 2, None),
     ):
         function = getattr(engine, name)
@@ -200,7 +200,8 @@ class CpuBackend:
 
     def _train_groups(self, first: int, last: int) -> None:
         tables = (self._table, self._targets, self._tables)
-        arrays = (*tables, self._steps, self._step_starts, self._args, self._passes)
+        chunks = (self._steps, self._step_starts, self._chunks.records, self._chunks.starts)
+        arrays = (*tables, *chunks, self._args, self._passes)
         if self._engine.train_groups(*_pointers(arrays), len(self._tables), first, last):
             raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
 

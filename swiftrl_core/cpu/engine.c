@@ -35,107 +35,87 @@
 #define AHEAD (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
 /* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
- * the others compute. Three, if their tables then fit a first level cache; one in RAN, whose cache misses need the room
- * more than its turns need company. */
-#if SAMPLING == SAMPLING_RAN
-#define TEAM 1
-#elif 3 * 4 * LANES * TABLE <= 24576
-#define TEAM 3
-#else
-#define TEAM 2
-#endif
+ * the others compute. So many as keep the CPU busy, if their tables then fit a first level cache, else two: three groups
+ * of 16 lanes, or four of 8, which are done sooner and wait as long. (A row with an entry that has not reached the cache
+ * yet has to wait for it, and the next row often is the one just written.) */
+#define MOST (LANES == 16 ? 3 : 4)
+#define TEAM (MOST * 4 * LANES * TABLE <= 24576 ? MOST : 2)
 
-/* Transitions, unpacked once for all episodes: where Q(s, a) stands in the table, where the row of the next state does
- * (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's number, N_STATES
- * after termination. In SEQ and STR the k-th ones of all lanes stand together. In RAN every lane goes its own way, so a
- * lane's transitions stand together. */
-#if SAMPLING == SAMPLING_RAN
-#define TOGETHER 1
-#else
-#define TOGETHER LANES
-#endif
+/* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands in the table, where the row of the next
+ * state does (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's
+ * number, N_STATES after termination. In SEQ and STR steps are unpacked once for all episodes. In RAN every lane goes its
+ * own way: they are dealt as the lanes draw them, BLOCK at a time, then learned from. Draws wait for no table, and
+ * learning for no draw; and the fetching of records from all over the chunks, which is slow, goes on side by side. */
+#define BLOCK (SAMPLING == SAMPLING_RAN ? 32 : 1)
+#define PLACE_OF(PAIR) ((PAIR) / N_ACTIONS * ROW + (PAIR) % N_ACTIONS)
 #define NEXT_PLACE(STATE) (BOOTSTRAP == BOOTSTRAP_FROZEN ? (STATE) : (STATE) * ROW)
 struct step {
-  _Alignas(4 * TOGETHER) value_t reward[TOGETHER];
-  place_t entry[TOGETHER];
-  place_t next[TOGETHER];
+  _Alignas(4 * LANES) value_t reward[LANES];
+  place_t entry[LANES];
+  place_t next[LANES];
 };
 
 struct group {
   value_t *tables;          /* LANES of them, TABLE entries apart */
-  const struct step *steps; /* a shorter lane's last one is padding: it teaches the spare row nothing */
+  const struct step *steps; /* SEQ and STR; a shorter lane's last one is padding: it teaches the spare row nothing */
   int64_t longest;
   words_t length;
   words_t random;
-  doubles_t inverse;      /* 1 / length */
   uint32_t passes[LANES]; /* of each lane until it rested */
   value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   mask_t rests;           /* lanes whose last pass changed nothing */
   const value_t *targets; /* UPDATE_VR: Tbar, and max Qbar(s, .) where a row begins; in the shape of a table */
   const value_t *values;
-  value_t *ahead; /* BOOTSTRAP_FROZEN: that of learn.h, state s of lane l at s * LANES + l */
+  value_t *ahead;                   /* BOOTSTRAP_FROZEN: that of learn.h, state s of lane l at s * LANES + l */
+  const struct transition *records; /* RAN: the chunks themselves, and where among them each lane's begins */
+  words_t start;
+  words_t reciprocal; /* (2^32 - 1) / length */
+  struct step dealt[BLOCK];
+  mask_t choice[BLOCK]; /* SARSA: what draw_choice drew */
 };
 
 int64_t lanes(void) { return LANES; }
 
 int64_t team(void) { return TEAM; }
 
-/* Bytes of `longest` transitions of every lane. */
-int64_t steps_bytes(int64_t longest) { return longest * (LANES / TOGETHER) * (int64_t)sizeof(struct step); }
-
-static void unpack_one(struct step *steps, int64_t longest, int lane, int64_t i, uint32_t entry, uint32_t next,
-                       value_t reward) {
-  struct step *step = TOGETHER == 1 ? &steps[lane * longest + i] : &steps[i];
-  int at = lane % TOGETHER;
-  step->entry[at] = (place_t)entry;
-  step->next[at] = (place_t)next;
-  step->reward[at] = reward;
-}
+/* Bytes of `longest` transitions of every lane; none in RAN, which reads the chunks themselves. */
+int64_t steps_bytes(int64_t longest) { return SAMPLING == SAMPLING_RAN ? 0 : longest * (int64_t)sizeof(struct step); }
 
 /* One lane of a group's steps: its core's chunk, then padding up to the group's longest. */
 static void unpack_lane(struct step *steps, int64_t longest, int lane, const struct transition *chunk, int64_t length) {
-  for (int64_t i = 0; i < length; i++) {
-    uint32_t step = chunk[i].step, pair = step & 0xffff, next = step >> 31 ? N_STATES : (step >> 16) & 0x7fff;
-    unpack_one(steps, longest, lane, i, pair / N_ACTIONS * ROW + pair % N_ACTIONS, NEXT_PLACE(next), chunk[i].reward);
+  for (int64_t i = 0; i < longest; i++) {
+    uint32_t step = i < length ? chunk[i].step : 0, pair = step & 0xffff;
+    uint32_t next = i >= length || step >> 31 ? N_STATES : (step >> 16) & 0x7fff;
+    steps[i].entry[lane] = (place_t)(i < length ? PLACE_OF(pair) : SPARE);
+    steps[i].next[lane] = (place_t)NEXT_PLACE(next);
+    steps[i].reward[lane] = i < length ? chunk[i].reward : 0;
   }
-  for (int64_t i = length; i < longest; i++) unpack_one(steps, longest, lane, i, SPARE, NEXT_PLACE(N_STATES), 0);
 }
 
-/* A group's steps. step_starts[g + 1] - step_starts[g] is how many transitions its longest chunk has. */
-INLINE const struct step *steps_of(const struct step *steps, const int64_t *step_starts, int64_t group) {
-  return steps + step_starts[group] * (LANES / TOGETHER);
-}
-
-/* Unpack the chunks of groups first .. last - 1. Core c owns records starts[c] .. starts[c + 1] - 1. */
+/* Unpack the chunks of groups first .. last - 1, except in RAN. Core c owns records starts[c] .. starts[c + 1] - 1, and
+ * step_starts[g + 1] - step_starts[g] is how many transitions the longest chunk of group g has. */
 void unpack(struct step *steps, const int64_t *step_starts, const struct transition *records, const int64_t *starts,
             int64_t cores, int64_t first, int64_t last) {
+  if (SAMPLING == SAMPLING_RAN) return;
   for (int64_t group = first; group < last; group++)
     for (int lane = 0; lane < LANES; lane++) {
       int64_t core = group * LANES + lane, at = core < cores ? core : 0;
       int64_t length = core < cores ? starts[core + 1] - starts[core] : 0;
-      unpack_lane((struct step *)steps_of(steps, step_starts, group), step_starts[group + 1] - step_starts[group], lane,
-                  records + starts[at], length);
+      unpack_lane(steps + step_starts[group], step_starts[group + 1] - step_starts[group], lane, records + starts[at],
+                  length);
     }
 }
 
-/* The largest of every lane's row, compared in the order of td_update.h. */
-INLINE lanes_t largest(const lanes_t column[ROW]) {
-  lanes_t best = column[0];
-  for (int a = 1; a < N_ACTIONS; a++) best = choose(column[a] > best, column[a], best);
-  return best;
-}
-
 #if ALGORITHM == ALGORITHM_SARSA
-/* value_of_next of td_update.h: a lane that bootstraps draws once, and again on exploring. */
-INLINE lanes_t value_of_next(const lanes_t column[ROW], mask_t terminated, words_t *random, uint32_t explore_below) {
+/* The draws of value_of_next in td_update.h: a lane that bootstraps draws once, and again on exploring. The action that
+ * it explores, or -1, which is none, where the greedy one is taken. */
+INLINE mask_t draw_choice(mask_t terminated, words_t *random, uint32_t explore_below) {
   words_t once = *random;
   mask_t explores = lcg_chance(&once, explore_below) & ~terminated;
   words_t twice = once;
   mask_t action = (mask_t)lcg_below(&twice, N_ACTIONS);
   *random = choose_words(terminated, *random, choose_words(explores, twice, once));
-  lanes_t value = largest(column);
-  for (int a = 0; a < N_ACTIONS; a++) value = choose(explores & (action == a), column[a], value);
-  return value;
+  return action | ~explores;
 }
 #endif
 
@@ -145,9 +125,7 @@ static void look_ahead(struct group *group, const struct learner_args *args) {
   for (uint32_t s = 0; s < N_STATES; s++) {
     place_t place[LANES];
     for (int l = 0; l < LANES; l++) place[l] = (place_t)(s * ROW);
-    lanes_t column[ROW];
-    load_columns(column, group->tables, place);
-    lanes_t value = largest(column);
+    lanes_t value = largest_of_rows(group->tables, fetch(place));
     if (UPDATE == UPDATE_VR) value -= group->values[s * ROW];
     *(lanes_t *)(group->ahead + s * LANES) = discounted(value, args);
   }
@@ -155,110 +133,131 @@ static void look_ahead(struct group *group, const struct learner_args *args) {
 }
 
 /* learn of learn.h: every lane learns from its transition, out of what its pass began with. */
-INLINE void learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
-                  const struct learner_args *args) {
-  (void)terminated;
+INLINE void learn(struct group *group, const struct step *step, mask_t choice, const struct learner_args *args) {
+  (void)choice;
   lanes_t ahead;
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) ahead[l] = group->ahead[next[l] * LANES + l];
-  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(group->targets, entry) : reward) + ahead;
+  for (int l = 0; l < LANES; l++) ahead[l] = group->ahead[step->next[l] * LANES + l];
+  lanes_t reward = *(const lanes_t *)step->reward;
+  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(group->targets, step->entry) : reward) + ahead;
+  places_t entry = fetch(step->entry);
   lanes_t old = load_entries(group->tables, entry);
   store_entries(group->tables, entry, old + step_towards(target, old, args));
 }
 #else
-/* UPDATE_VR of learn.h: every lane learns from its transition; targets and values stand where its table's entries do. */
-INLINE void vr_learn(struct group *group, const place_t *entry, const place_t *next, mask_t terminated,
-                     const struct learner_args *args) {
-  lanes_t column[ROW];
-  load_columns(column, group->tables, next);
-  lanes_t gain = largest(column) - load_shared(group->values, next);
-  lanes_t target = load_shared(group->targets, entry);
-  target = choose(terminated, target, bootstrapped_target(target, gain, args));
-  lanes_t old = load_entries(group->tables, entry);
-  store_entries(group->tables, entry, old + step_towards(target, old, args));
-}
-
-/* td_update of td_update.h: every lane learns from its transition. */
-INLINE void td_learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
-                     const struct learner_args *args) {
-  lanes_t column[ROW];
-  load_columns(column, group->tables, next);
+/* Q(s', .) becomes one number: the largest, or that of SARSA's choice. */
+INLINE lanes_t value_of_next(const struct group *group, places_t next, mask_t choice) {
 #if ALGORITHM == ALGORITHM_Q_LEARNING
-  lanes_t next_value = largest(column);
+  (void)choice;
+  return largest_of_rows(group->tables, next);
 #else
-  lanes_t next_value = value_of_next(column, terminated, &group->random, args->explore_below);
+  lanes_t column[ROW];
+  load_columns(column, group->tables, next);
+  lanes_t value = largest_of_columns(column);
+  for (int a = 0; a < N_ACTIONS; a++) value = choose(choice == a, column[a], value);
+  return value;
 #endif
-  lanes_t target = choose(terminated, reward, bootstrapped_target(reward, next_value, args));
-  lanes_t old = load_entries(group->tables, entry);
-  store_entries(group->tables, entry, old + step_towards(target, old, args));
 }
 
-INLINE void learn(struct group *group, const place_t *entry, const place_t *next, lanes_t reward, mask_t terminated,
-                  const struct learner_args *args) {
-  if (UPDATE == UPDATE_VR)
-    vr_learn(group, entry, next, terminated, args);
-  else
-    td_learn(group, entry, next, reward, terminated, args);
+/* td_update of td_update.h, or in UPDATE_VR learn of learn.h: every lane learns from its transition. After termination
+ * the spare row stands for the next one: r + gamma * 0 is r. (It is +0 for an r of -0, but no entry that learns from
+ * either can tell.) */
+INLINE void learn(struct group *group, const struct step *step, mask_t choice, const struct learner_args *args) {
+  places_t next = fetch(step->next);
+  lanes_t reward = *(const lanes_t *)step->reward, value = value_of_next(group, next, choice);
+  if (UPDATE == UPDATE_VR) {
+    reward = load_shared(group->targets, step->entry);
+    value -= load_shared(group->values, step->next);
+  }
+  lanes_t target = bootstrapped_target(reward, value, args);
+  places_t entry = fetch(step->entry);
+  lanes_t old = load_entries(group->tables, entry);
+  store_entries(group->tables, entry, old + step_towards(target, old, args));
 }
 #endif
 
 #if SAMPLING == SAMPLING_RAN
-/* A draw from 0 .. length - 1 in every lane that has draws left in this episode: x % n = x - n * floor(x / n), where
- * floor((x + 1/2) * (1 / n)) in float64 is that quotient, since (2x + 1) / 2n is at least 1 / 2n away from any integer
- * and two roundings move it by less than 2^-51 * 2^32 / n. A lane that is done takes its padding, and does not draw. */
-INLINE words_t draw(struct group *group, int64_t i) {
+/* A draw from 0 .. length - 1 in every lane: x % n = x - n * floor(x / n). With m = floor((2^32 - 1) / n), the upper half
+ * of x * m is that quotient or one less, since x / n - x * m / 2^32 is at least 0 and at most x / 2^32 < 1; then n is
+ * left over, and where it is not, subtracting it wraps around. n is at most 2^31. */
+INLINE words_t draw_index(const struct group *group, words_t *random) {
+  words_t x = lcg_folded(random);
+  words_t left = x - group->length * upper_product(x, group->reciprocal), less = left - group->length;
+  return choose_words(less < left, less, left);
+}
+
+/* Step i of a pass, and in SARSA its choice. A lane that has made its draws takes padding and does not draw. */
+INLINE void deal(struct group *group, int64_t i, const struct learner_args *args) {
+  (void)args;
   words_t drawn = group->random;
-  words_t x = lcg_folded(&drawn);
-  words_t quotient = __builtin_convertvector((__builtin_convertvector(x, doubles_t) + 0.5) * group->inverse, words_t);
+  words_t at = draw_index(group, &drawn);
   mask_t draws = group->length > (uint32_t)i;
   group->random = choose_words(draws, drawn, group->random);
-  return choose_words(draws, x - group->length * quotient, group->length);
+  at = group->start + (at & (words_t)draws);
+  words_t packed, reward;
+  load_records(&packed, &reward, group->records, at);
+  reward &= (words_t)draws;
+  mask_t terminated = (mask_t)packed >> 31 | ~draws;
+  words_t pair = packed & 0xffff;
+  words_t entry = choose_words(draws, PLACE_OF(pair), (words_t){0} + SPARE);
+  words_t next = NEXT_PLACE(choose_words(terminated, (words_t){0} + N_STATES, packed >> 16 & 0x7fff));
+  struct step *step = &group->dealt[i % BLOCK];
+  *(words_t *)step->reward = reward;
+  store_places(step->entry, entry, next);
+#if ALGORITHM == ALGORITHM_SARSA
+  group->choice[i % BLOCK] = draw_choice(terminated, &group->random, args->explore_below);
+#endif
 }
 
 INLINE void update(struct group *group, int64_t i, const struct learner_args *args) {
-  words_t index = draw(group, i);
-  place_t entry[LANES], next[LANES];
-  lanes_t reward;
-  mask_t terminated;
-#pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) {
-    struct step step = group->steps[l * group->longest + index[l]];
-    entry[l] = step.entry[0];
-    next[l] = step.next[0];
-    reward[l] = step.reward[0];
-    terminated[l] = -(step.next[0] == SPARE);
-  }
-  learn(group, entry, next, reward, terminated, args);
+  learn(group, &group->dealt[i % BLOCK], group->choice[i % BLOCK], args);
 }
 #else
 INLINE void update(struct group *group, int64_t i, const struct learner_args *args) {
-  typedef place_t places_t __attribute__((vector_size(sizeof(place_t) * LANES)));
   const struct step *step = &group->steps[i];
-  mask_t terminated = __builtin_convertvector(*(const places_t *)step->next, mask_t) == SPARE;
-  learn(group, step->entry, step->next, *(const lanes_t *)step->reward, terminated, args);
+  mask_t choice = {0};
+#if ALGORITHM == ALGORITHM_SARSA
+  typedef place_t next_t __attribute__((vector_size(sizeof(place_t) * LANES)));
+  mask_t terminated = __builtin_convertvector(*(const next_t *)step->next, mask_t) == SPARE;
+  choice = draw_choice(terminated, &group->random, args->explore_below);
+#endif
+  learn(group, step, choice, args);
 }
 #endif
 
-/* One episode of a whole team: in turns as long as every group has steps left, then what is left of each. The turns are
- * unrolled, since a CPU guesses from an instruction's address which store a load must wait for: with instructions of its
- * own a group waits for itself, not for the one before it. */
+/* Steps first, first + STRIDE, .. up to last of a whole team: in turns as long as every group has steps left, then what is
+ * left of each. The turns are unrolled, since a CPU guesses from an instruction's address which store a load must wait
+ * for: with instructions of its own a group waits for itself, not for the one before it. */
+INLINE void in_turns(struct group team[TEAM], int64_t first, int64_t last, const struct learner_args *args,
+                     void (*work)(struct group *, int64_t, const struct learner_args *)) {
+  int64_t shortest = last, i = first;
+  for (int g = 0; g < TEAM; g++)
+    if (team[g].longest < shortest) shortest = team[g].longest;
+  for (; i < shortest; i += STRIDE) {
+#pragma GCC unroll 4
+    for (int g = 0; g < TEAM; g++) work(&team[g], i, args);
+  }
+  for (int g = 0; g < TEAM; g++)
+    for (int64_t k = i; k < last && k < team[g].longest; k += STRIDE) work(&team[g], k, args);
+}
+
+/* One episode of a whole team. */
 static void pass(struct group team[TEAM], const struct learner_args *args) {
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
   for (int g = 0; g < TEAM; g++)
     if (team[g].longest) look_ahead(&team[g], args);
 #endif
-  int64_t shortest = team[0].longest;
-  for (int g = 1; g < TEAM; g++)
-    if (team[g].longest < shortest) shortest = team[g].longest;
-  for (int64_t offset = 0; offset < STRIDE; offset++) {
-    int64_t i = offset;
-    for (; i < shortest; i += STRIDE) {
-#pragma GCC unroll 4
-      for (int g = 0; g < TEAM; g++) update(&team[g], i, args);
-    }
-    for (int g = 0; g < TEAM; g++)
-      for (int64_t k = i; k < team[g].longest; k += STRIDE) update(&team[g], k, args);
+  int64_t longest = 0;
+  for (int g = 0; g < TEAM; g++)
+    if (team[g].longest > longest) longest = team[g].longest;
+#if SAMPLING == SAMPLING_RAN
+  for (int64_t first = 0; first < longest; first += BLOCK) {
+    in_turns(team, first, first + BLOCK, args, deal);
+    in_turns(team, first, first + BLOCK, args, update);
   }
+#else
+  for (int64_t offset = 0; offset < STRIDE; offset++) in_turns(team, offset, longest, args, update);
+#endif
 }
 
 /* Count a pass for every lane that does not rest yet. A pass of SEQ or STR Q-learning is a function of the table alone,
@@ -288,10 +287,18 @@ static void train_team(struct group team[TEAM], const struct learner_args *args)
   }
 }
 
+/* The least number, for padding. */
+#if NUMBER_FORMAT == NUMBER_FORMAT_FP32
+#define LEAST (-__builtin_inff())
+#else
+#define LEAST INT32_MIN
+#endif
+
 /* A table of the host's in the engine's shape: padded rows, and the spare one at zero. */
 static void widen(value_t *wide, const value_t *table) {
-  memset(wide, 0, TABLE * sizeof(value_t));
+  for (int64_t i = 0; i < TABLE; i++) wide[i] = LEAST;
   for (int64_t s = 0; s < N_STATES; s++) memcpy(wide + s * ROW, table + s * N_ACTIONS, N_ACTIONS * sizeof(value_t));
+  memset(wide + SPARE, 0, N_ACTIONS * sizeof(value_t));
 }
 
 /* keep_values of learn.h, where the rows of a widened table begin. */
@@ -307,10 +314,12 @@ static void keep_values(value_t *values, const value_t *table) {
 
 /* Make a group ready: every lane starts from the same table. A group past the last is empty and fills up a team. */
 static void start(struct group *group, int64_t number, value_t *tables, const value_t *table, const struct step *steps,
-                  const int64_t *step_starts, const struct learner_args *args, int64_t cores, int64_t last) {
+                  const int64_t *step_starts, const struct transition *records, const int64_t *starts,
+                  const struct learner_args *args, int64_t cores, int64_t last) {
   *group = (struct group){.tables = tables, .before = EARLY_EXIT ? tables + TEAM * LANES * TABLE : 0};
   if (number >= last) return;
-  group->steps = steps_of(steps, step_starts, number);
+  group->steps = steps + step_starts[number];
+  group->records = records + starts[number * LANES];
   group->longest = step_starts[number + 1] - step_starts[number];
   widen(tables, table);
   for (int l = 1; l < LANES; l++) memcpy(tables + l * TABLE, tables, TABLE * sizeof(value_t));
@@ -318,7 +327,8 @@ static void start(struct group *group, int64_t number, value_t *tables, const va
   for (int64_t l = 0, core = number * LANES; l < LANES; l++, core++) {
     group->length[l] = core < cores ? args[core].transitions : 0;
     group->random[l] = core < cores ? args[core].random_state : 0;
-    group->inverse[l] = core < cores ? 1.0 / args[core].transitions : 1;
+    group->start[l] = core < cores ? (uint32_t)(starts[core] - starts[number * LANES]) : 0;
+    group->reciprocal[l] = core < cores ? UINT32_MAX / args[core].transitions : 0;
   }
 }
 
@@ -338,8 +348,8 @@ static void finish(const struct group *group, int64_t number, value_t *local, st
  * local + c * N_STATES * N_ACTIONS. Coefficients and episodes are those of the first of these cores. Returns 0, or -1
  * where memory is short. */
 int train_groups(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
-                 const int64_t *step_starts, struct learner_args *args, int64_t *passes, int64_t cores, int64_t first,
-                 int64_t last) {
+                 const int64_t *step_starts, const struct transition *records, const int64_t *starts,
+                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
   /* Whole pages, so that where the tables fall in the cache, and with it the speed, is the same in every process. */
   size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * AHEAD) * sizeof(value_t);
   value_t *tables = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
@@ -359,7 +369,8 @@ int train_groups(const value_t *table, const value_t *targets, value_t *local, c
   for (int64_t number = first; number < last; number += TEAM) {
     struct group team[TEAM];
     for (int64_t g = 0; g < TEAM; g++)
-      start(&team[g], number + g, tables + g * LANES * TABLE, table, steps, step_starts, args, cores, last);
+      start(&team[g], number + g, tables + g * LANES * TABLE, table, steps, step_starts, records, starts, args, cores,
+            last);
     for (int64_t g = 0; g < TEAM; g++)
       team[g].targets = shared_targets, team[g].values = values, team[g].ahead = ahead + g * LANES * AHEAD;
     train_team(team, &coefficients);

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "inline.h"
 
@@ -23,7 +24,8 @@
 #define LANES 4
 #endif
 
-/* In the engine a row is padded, so that one aligned load fetches four or eight entries. A table has one row more than
+/* In the engine a row is padded, so that one aligned load fetches four or eight entries; with the least number there is,
+ * which is never the largest. A table has one row more than
  * there are states, the spare one, where a lane reads and writes while it has nothing to do; and it fills an odd number
  * of cache lines, since tables a power of two apart would contend for the same few sets of the cache. */
 #define ROW (N_ACTIONS <= 4 ? 4 : (N_ACTIONS + 7) / 8 * 8)
@@ -39,8 +41,8 @@ typedef uint32_t place_t;
 
 typedef value_t lanes_t __attribute__((vector_size(4 * LANES)));
 typedef uint32_t words_t __attribute__((vector_size(4 * LANES)));
-typedef int32_t mask_t __attribute__((vector_size(4 * LANES))); /* a lane is all ones or all zeros */
-typedef double doubles_t __attribute__((vector_size(8 * LANES)));
+typedef int32_t mask_t __attribute__((vector_size(4 * LANES)));   /* a lane is all ones or all zeros */
+typedef uint64_t pairs_t __attribute__((vector_size(4 * LANES))); /* two lanes as one number */
 
 /* a where the mask holds, b elsewhere. */
 INLINE words_t choose_words(mask_t mask, words_t a, words_t b) { return (a & (words_t)mask) | (b & ~(words_t)mask); }
@@ -55,6 +57,19 @@ INLINE words_t unknown(words_t v) {
   return v;
 }
 
+/* The upper halves of the products of two lanes. */
+INLINE words_t upper_product(words_t a, words_t b) {
+  pairs_t even = ((pairs_t)a & 0xffffffff) * ((pairs_t)b & 0xffffffff), odd = ((pairs_t)a >> 32) * ((pairs_t)b >> 32);
+  return (words_t)(even >> 32 | (odd & ~0xffffffffull));
+}
+
+/* The largest entry of every lane's row, compared in the order of td_update.h. */
+INLINE lanes_t largest_of_columns(const lanes_t column[ROW]) {
+  lanes_t best = column[0];
+  for (int a = 1; a < N_ACTIONS; a++) best = choose(column[a] > best, column[a], best);
+  return best;
+}
+
 /* The entries of one table for all lanes. */
 INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
   lanes_t entries;
@@ -63,10 +78,16 @@ INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
   return entries;
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(PLAIN_C)
+#include "lanes_avx2.h"
+#else
+
+/* Where all lanes' entries or rows stand: AVX2 fetches the places into registers, others read them where they are. */
+typedef const place_t *places_t;
+INLINE places_t fetch(const place_t *place) { return place; }
+
 #if defined(__AVX512F__) && !defined(PLAIN_C)
 #include "lanes_avx512.h"
-#elif defined(__AVX2__) && !defined(PLAIN_C)
-#include "lanes_avx2.h"
 #else
 
 /* column[a] = the entries a of the rows at `place`, one from each lane's table. Lane loops are unrolled, here and in the
@@ -88,6 +109,36 @@ INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries
   entries = (lanes_t)unknown((words_t)entries);
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) (tables + l * TABLE)[place[l]] = entries[l];
+}
+
+#endif
+
+/* The largest entry of each lane's row. */
+INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
+  lanes_t column[ROW];
+  load_columns(column, tables, places);
+  return largest_of_columns(column);
+}
+
+/* The records of 8 bytes at `at`, one for each lane, as lower and upper words. */
+INLINE void load_records(words_t *lower, words_t *upper, const void *records, words_t at) {
+  typedef uint64_t record_t __attribute__((vector_size(8 * LANES)));
+  record_t record;
+#pragma GCC unroll 16
+  for (int l = 0; l < LANES; l++) {
+    uint64_t one;
+    memcpy(&one, (const char *)records + 8ull * at[l], sizeof(one));
+    record[l] = one;
+  }
+  *lower = __builtin_convertvector(record, words_t);
+  *upper = __builtin_convertvector(record >> 32, words_t);
+}
+
+/* Places of all lanes, and behind them others. */
+INLINE void store_places(place_t *place, words_t first, words_t second) {
+  typedef place_t vector_t __attribute__((vector_size(sizeof(place_t) * LANES)));
+  *(vector_t *)place = __builtin_convertvector(first, vector_t);
+  *(vector_t *)(place + LANES) = __builtin_convertvector(second, vector_t);
 }
 
 #endif

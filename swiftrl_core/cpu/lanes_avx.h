@@ -8,29 +8,37 @@
 
 #include <immintrin.h>
 
-/* The float at place[l] of lane l's table. Volatile, or the compiler loads all places in one and takes them apart again. */
+/* The float at place[l] of lane l's table. 16 lanes have more places than there are registers, so these stay in memory;
+ * volatile, or the compiler loads all places in one and takes them apart again. */
+#if LANES == 16
+typedef place_t fetched_t;
 #define AT(l) (q + (l) * TABLE + ((const volatile place_t *)place)[l])
+#else
+typedef uint32_t fetched_t;
+#define AT(l) (q + (l) * TABLE + place[l])
+#endif
 
 INLINE __m256 two_quads(const float *a, const float *b) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);
 }
 
-INLINE __m128 four_entries(const float *q, const place_t *place) {
+INLINE __m128 four_entries(const float *q, const fetched_t *place) {
   __m128 v = _mm_load_ss(AT(0));
   v = _mm_insert_ps(v, _mm_load_ss(AT(1)), 0x10);
   v = _mm_insert_ps(v, _mm_load_ss(AT(2)), 0x20);
   return _mm_insert_ps(v, _mm_load_ss(AT(3)), 0x30);
 }
 
-INLINE __m256 eight_entries(const float *q, const place_t *place) {
+INLINE __m256 eight_entries(const float *q, const fetched_t *place) {
   __m256 low = _mm256_castps128_ps256(four_entries(q, place));
   return _mm256_insertf128_ps(low, four_entries(q + 4 * TABLE, place + 4), 1);
 }
 
+#if LANES == 16
 /* Two entries leave through the vector unit and two through an integer register, since both can store, and taking single
  * entries out of a vector is work for the one unit that transposes already. The empty statement tells nothing to the
  * machine; it keeps the compiler from taking the integer apart in the vector after all. */
-INLINE void store_four(float *q, const place_t *place, __m128 v) {
+INLINE void store_four(float *q, const fetched_t *place, __m128 v) {
   uint64_t upper = (uint64_t)_mm_extract_epi64(_mm_castps_si128(v), 1);
   __asm__("" : "+r"(upper));
   _mm_store_ss(AT(0), v);
@@ -38,5 +46,14 @@ INLINE void store_four(float *q, const place_t *place, __m128 v) {
   *(int32_t *)AT(2) = (int32_t)upper;
   *(int32_t *)AT(3) = (int32_t)(upper >> 32);
 }
+#else
+/* With half the lanes to transpose, the vector unit has time to hand out every entry. */
+INLINE void store_four(float *q, const fetched_t *place, __m128 v) {
+  _mm_store_ss(AT(0), v);
+  *(int32_t *)AT(1) = _mm_extract_ps(v, 1);
+  *(int32_t *)AT(2) = _mm_extract_ps(v, 2);
+  *(int32_t *)AT(3) = _mm_extract_ps(v, 3);
+}
+#endif
 
 #endif

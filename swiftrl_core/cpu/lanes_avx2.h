@@ -4,10 +4,35 @@
 
 #include "lanes_avx.h"
 
+/* The lanes' places in registers. */
+typedef struct {
+  fetched_t of[LANES];
+} places_t;
+
+/* Two places of 16 bits come in by one load: loads and stores are what there is most of in an update, shifts are not.
+ * Volatile as in lanes_avx.h. */
+INLINE places_t fetch(const place_t *place) {
+  typedef uint32_t two_t __attribute__((may_alias));
+  places_t places;
+#pragma GCC unroll 8
+  for (int l = 0; l < LANES; l += 2) {
+    if (sizeof(place_t) == 2) {
+      uint32_t two = *(const volatile two_t *)(place + l);
+      places.of[l] = two & 0xffff;
+      places.of[l + 1] = two >> 16;
+    } else {
+      places.of[l] = ((const volatile place_t *)place)[l];
+      places.of[l + 1] = ((const volatile place_t *)place)[l + 1];
+    }
+  }
+  return places;
+}
+
 /* Lane l has to end up in half l / 4 of a column, at place l % 4: register k collects a quarter of the rows of lanes k
  * and k + 4, and four registers, transposed 4 x 4 in either half, are four columns. */
-INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place_t *place) {
+INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t places) {
   const float *q = (const float *)tables;
+  const fetched_t *place = places.of;
   for (int first = 0; first < ROW; first += 4, q += 4) {
     __m256 quad[4];
     for (int k = 0; k < 4; k++) quad[k] = two_quads(AT(k), AT(k + 4));
@@ -20,14 +45,55 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place
   }
 }
 
-INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
-  return (lanes_t)eight_entries((const float *)tables, place);
+INLINE __m256 larger(__m256 a, __m256 b) { return (__m256)choose((lanes_t)a > (lanes_t)b, (lanes_t)a, (lanes_t)b); }
+
+/* Without columns: a row's quarters are compared with each other, padding and all, and then what a transposition brings
+ * together, half by half. Not in the order of td_update.h: it tells +0 from -0, but no entry that learns from either can
+ * (learn). */
+INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
+  const float *q = (const float *)tables;
+  const fetched_t *place = places.of;
+  __m256 quad[4];
+  for (int k = 0; k < 4; k++) {
+    quad[k] = two_quads(AT(k), AT(k + 4));
+    for (int first = 4; first < ROW; first += 4) quad[k] = larger(quad[k], two_quads(AT(k) + first, AT(k + 4) + first));
+  }
+  __m256 a = larger(_mm256_unpacklo_ps(quad[0], quad[1]), _mm256_unpackhi_ps(quad[0], quad[1]));
+  __m256 b = larger(_mm256_unpacklo_ps(quad[2], quad[3]), _mm256_unpackhi_ps(quad[2], quad[3]));
+  return (lanes_t)larger(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
 }
 
-INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
+INLINE lanes_t load_entries(const value_t *tables, places_t places) {
+  return (lanes_t)eight_entries((const float *)tables, places.of);
+}
+
+INLINE void store_entries(value_t *tables, places_t places, lanes_t entries) {
   float *q = (float *)tables;
-  store_four(q, place, _mm256_castps256_ps128((__m256)entries));
-  store_four(q + 4 * TABLE, place + 4, _mm256_extractf128_ps((__m256)entries, 1));
+  store_four(q, places.of, _mm256_castps256_ps128((__m256)entries));
+  store_four(q + 4 * TABLE, places.of + 4, _mm256_extractf128_ps((__m256)entries, 1));
+}
+
+/* Volatile, or the compiler takes every number out of the vector, which costs more than a load. */
+INLINE void load_records(words_t *lower, words_t *upper, const void *records, words_t at) {
+  _Alignas(sizeof(words_t)) volatile uint32_t index[LANES];
+  *(volatile words_t *)index = at;
+  const double *record = (const double *)records;
+  __m128d two[4];
+  for (int k = 0; k < 4; k++) two[k] = _mm_loadh_pd(_mm_load_sd(record + index[2 * k]), record + index[2 * k + 1]);
+  __m256 a = (__m256)_mm256_insertf128_pd(_mm256_castpd128_pd256(two[0]), two[2], 1);
+  __m256 b = (__m256)_mm256_insertf128_pd(_mm256_castpd128_pd256(two[1]), two[3], 1);
+  *lower = (words_t)_mm256_shuffle_ps(a, b, 0x88);
+  *upper = (words_t)_mm256_shuffle_ps(a, b, 0xdd);
+}
+
+INLINE void store_places(place_t *place, words_t first, words_t second) {
+  if (sizeof(place_t) == 2) {
+    __m256i packed = _mm256_packus_epi32((__m256i)first, (__m256i)second); /* first and second in either half */
+    _mm256_store_si256((__m256i *)place, _mm256_permute4x64_epi64(packed, 0xd8));
+  } else {
+    *(words_t *)place = first;
+    *(words_t *)(place + LANES) = second;
+  }
 }
 
 #endif

@@ -28,8 +28,6 @@ INLINE void as_multiplier(int32_t *p, int32_t *q) {
   *q = shift;
 }
 
-typedef uint64_t pairs_t __attribute__((vector_size(4 * LANES)));
-
 /* A multiplier for the even lanes and one for the odd ones, each in 64 bits, and k - 31. */
 struct fraction {
   pairs_t even, odd;
@@ -53,9 +51,14 @@ INLINE words_t magnitude(mask_t x) {
   return (words_t)((x ^ negative) - negative);
 }
 
+/* size, negative where x is; 0 where x is 0. */
 INLINE mask_t with_sign_of(mask_t x, words_t size) {
+#if LANES == 8
+  return (mask_t)_mm256_sign_epi32((__m256i)size, (__m256i)x);
+#else
   mask_t negative = x < 0;
   return ((mask_t)size ^ negative) - negative;
+#endif
 }
 
 /* round(p * y / q).
