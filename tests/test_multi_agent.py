@@ -37,8 +37,8 @@ from swiftrl_core.pim import kernels
 EPISODES, SEED = 2, 3
 VARIANTS = [(a, s, f) for a in Algorithm for s in Sampling for f in NumberFormat]
 IN_STEP = [("SEQ", "FP32"), ("SEQ", "INT32_POW2"), ("STR", "FP32"), ("STR", "INT32"), ("STR", "INT32_POW2")]
-SHAPES = [(16, 4), (7, 6), (3, 1), (5, 11)]
-"""States and actions: even and odd numbers of them, a row that is no choice, and one that is long."""
+SHAPES = [(16, 4), (7, 6), (3, 1), (5, 11), (4, 18)]
+"""States and actions: even and odd numbers of them, a row that is no choice, and some that are long."""
 
 
 def random_data(shape, rows, seed=0):

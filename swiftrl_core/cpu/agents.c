@@ -1,12 +1,19 @@
 /* Independent agents that learn from one stream of transitions, an agent a lane: dpu_src/multi_agent.c on this CPU.
  *
- * Every agent meets the same transition at the same time, so all lanes work on the same entry and the same next row,
+ * Every agent meets the same transition at the same time, so all lanes work on the same entry and the same next state,
  * each in a table of its own. Tables are therefore interleaved: entry e of all lanes stands together, and fetching a
- * row is loading it, with nothing to gather. What an update costs is its loads, one for each action and one for the
- * entry.
+ * row is loading it, with nothing to gather. What an update costs is its loads and its comparisons.
  *
- * An agent's updates are a chain, each reading what one shortly before wrote. So a team of up to 8 vectors takes turns
- * at each transition, which is decoded once for all of them: while one waits for its operands, the others compute.
+ * To spare some of both, the largest entry of each group of actions is kept, so that B is the largest of a few such
+ * numbers, not of a row. As an entry changes, it is compared with the rest of its group, and the larger is kept in turn.
+ * With A actions in groups of g that is A / g + g loads and A / g + g - 2 comparisons, where a row takes A + 1 and A - 1;
+ * a second store is the price. The next update waits for one of these comparisons, since the rest of the group is there
+ * before the new entry is.
+ *
+ * An agent's updates are a chain, each reading what one shortly before wrote, and what has just been written takes a CPU
+ * some ten cycles to read. So a team of up to 8 vectors takes turns at each transition: while one waits for its operands,
+ * the others compute. A team of 4 could keep all its coefficients in 16 registers, yet it waits longer than it takes to
+ * load a few. Where numbers stand is worked out once for all episodes.
  *
  * The arithmetic is td_rule.h itself with vectors for numbers, and vectors for coefficients, since every agent may
  * have an alpha and a gamma of its own: IEEE single precision, no contraction, the kernel's order. So tables agree in
@@ -34,6 +41,16 @@
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 #define ENTRIES (N_STATES * N_ACTIONS)
 #define TEAM 8
+#define CACHE_LINE 64
+
+/* Actions in a group, near the root of their number, where a group and the kept numbers of a row together are least. */
+#define GROUP (N_ACTIONS <= 4 ? 2 : N_ACTIONS <= 9 ? 3 : N_ACTIONS <= 16 ? 4 : 8)
+#define GROUPS ((N_ACTIONS + GROUP - 1) / GROUP)
+
+/* Behind the entries stands what is kept of them, state by state, and behind the last state some numbers that stay zero:
+ * after termination B is the largest of these, without a branch that a CPU would often guess wrong. */
+#define KEPT(state) (ENTRIES + (state) * GROUPS)
+#define NUMBERS KEPT(N_STATES + 1)
 
 /* What td_rule.h finds in `args`: for each lane its agent's. */
 struct lane_args {
@@ -51,41 +68,61 @@ INLINE mask_t shift_round_each(mask_t x, mask_t bits) { return (x + (1 << (bits 
 #include "td_rule.h"
 #undef learner_args
 
-/* The largest entry of every lane's row, by pairs, since a chain of comparisons would be waited for. */
-INLINE lanes_t largest(const lanes_t *row, int team) {
-  lanes_t best[N_ACTIONS];
-  for (int a = 0; a < N_ACTIONS; a++) best[a] = row[a * team];
-  for (int left = N_ACTIONS; left > 1; left = (left + 1) / 2)
-    for (int a = 0; a < left / 2; a++) {
-      lanes_t other = best[left - 1 - a];
-      best[a] = choose(other > best[a], other, best[a]);
+/* A transition, by where its numbers stand: bytes from the start of a team's tables. */
+struct step {
+  uint32_t next;            /* what is kept of the next state */
+  uint32_t entry;           /* Q(s, a) */
+  uint32_t rest[GROUP - 1]; /* the others of its group */
+  uint32_t kept;            /* the largest of its group */
+  value_t reward;
+};
+
+/* Number n of vector v is q[n * team + v]. Where a group is short, the entry itself stands for the one that is not there:
+ * it is read after it has been written. */
+static void locate(struct step *steps, const struct transition *records, int64_t transitions, int team) {
+  const uint32_t bytes = (uint32_t)team * sizeof(lanes_t);
+  for (int64_t i = 0; i < transitions; i++) {
+    uint32_t entry = records[i].step & 0xffff, next = records[i].step >> 31 ? N_STATES : records[i].step >> 16;
+    uint32_t state = entry / N_ACTIONS, action = entry % N_ACTIONS, group = action / GROUP;
+    steps[i].next = KEPT(next) * bytes;
+    steps[i].entry = entry * bytes;
+    for (uint32_t k = 1; k < GROUP; k++) {
+      uint32_t other = group * GROUP + (action + k) % GROUP;
+      steps[i].rest[k - 1] = (other < N_ACTIONS ? state * N_ACTIONS + other : entry) * bytes;
     }
-  return best[0];
+    steps[i].kept = (KEPT(state) + group) * bytes;
+    steps[i].reward = records[i].reward;
+  }
 }
 
-/* All agents of a team learn from one transition. Entry e of vector v is q[e * team + v]. Behind the last state stands
- * a row that stays zero: after termination its largest entry is B, without a branch that a CPU would often guess
- * wrong. */
-INLINE void learn(lanes_t *q, struct transition t, const struct lane_args *args, int team) {
-  uint32_t next = t.step >> 31 ? N_STATES : (t.step >> 16) & 0x7fff;
-  const lanes_t *row = &q[next * N_ACTIONS * team];
-  lanes_t *entry = &q[(t.step & 0xffff) * team];
-  lanes_t reward = (lanes_t){0} + t.reward;
+INLINE lanes_t larger_of(lanes_t a, lanes_t b) { return choose(a > b, a, b); }
+
+INLINE lanes_t *vectors_at(lanes_t *q, uint32_t bytes) { return (lanes_t *)((char *)q + bytes); }
+
+/* All agents of a team learn from one transition. (Reward minus zero is the reward; plus zero, of -0, would not be.) */
+INLINE void learn(lanes_t *q, struct step step, const struct lane_args *args, int team) {
+  lanes_t *next = vectors_at(q, step.next), *entry = vectors_at(q, step.entry), *kept = vectors_at(q, step.kept);
+  lanes_t reward = step.reward - (lanes_t){0};
 #pragma GCC unroll 8
   for (int v = 0; v < team; v++) {
-    lanes_t target = bootstrapped_target(reward, largest(row + v, team), &args[v]);
+    lanes_t best = next[v];
+    for (int g = 1; g < GROUPS; g++) best = larger_of(best, next[g * team + v]);
+    lanes_t target = bootstrapped_target(reward, best, &args[v]);
     entry[v] += step_towards(target, entry[v], &args[v]);
+    lanes_t rest = vectors_at(q, step.rest[0])[v];
+    for (int k = 1; k < GROUP - 1; k++) rest = larger_of(rest, vectors_at(q, step.rest[k])[v]);
+    kept[v] = larger_of(entry[v], rest);
   }
 }
 
 /* All episodes of a team, whose size the compiler knows: the coefficients stay in registers as far as these go. */
-INLINE void train_team(lanes_t *q, const struct transition *records, int64_t transitions, uint32_t episodes,
+INLINE void train_team(lanes_t *q, const struct step *steps, int64_t transitions, uint32_t episodes,
                        const struct lane_args *given, int team) {
   struct lane_args args[TEAM];
   memcpy(args, given, (size_t)team * sizeof(args[0]));
   for (uint32_t episode = 0; episode < episodes; episode++)
     for (int64_t offset = 0; offset < STRIDE; offset++)
-      for (int64_t i = offset; i < transitions; i += STRIDE) learn(q, records[i], args, team);
+      for (int64_t i = offset; i < transitions; i += STRIDE) learn(q, steps[i], args, team);
 }
 
 /* The coefficients of the agents first .. first + LANES - 1; lanes without one learn along with the last. */
@@ -107,7 +144,7 @@ static struct lane_args lane_args_of(const struct learner_args *args, int64_t ag
 
 /* Hand back a team's tables, agent by agent: as many entries at a time as fill a cache line there. */
 static void hand_back(const value_t *q, int team, value_t *tables, int64_t agents, int64_t first) {
-  enum { LINE = 64 / sizeof(value_t) };
+  enum { LINE = CACHE_LINE / sizeof(value_t) };
   for (int64_t start = 0; start < ENTRIES; start += LINE)
     for (int64_t at = 0; at < team * LANES && first + at < agents; at++)
       for (int64_t e = start; e < start + LINE && e < ENTRIES; e++)
@@ -123,21 +160,24 @@ int64_t team(void) { return TEAM; }
  * is short. */
 int train_vectors(const struct transition *records, int64_t transitions, const struct learner_args *args,
                   value_t *tables, int64_t agents, int64_t first, int64_t last) {
-  size_t vectors = (size_t)(ENTRIES + N_ACTIONS) * TEAM;
-  lanes_t *q = aligned_alloc(sizeof(lanes_t), vectors * sizeof(lanes_t));
-  if (!q) return -1;
+  size_t bytes = (size_t)NUMBERS * TEAM * sizeof(lanes_t);
+  lanes_t *q = aligned_alloc(CACHE_LINE, bytes);
+  struct step *steps = malloc((size_t)(transitions + 1) * sizeof(*steps));
   uint32_t episodes = args[0].episodes;
-  for (int64_t at = first, team; at < last; at += team) {
+  for (int64_t at = first, team; q && steps && at < last; at += team) {
     team = last - at >= 8 ? 8 : last - at >= 4 ? 4 : last - at >= 2 ? 2 : 1;
     struct lane_args coefficients[TEAM];
     for (int64_t v = 0; v < team; v++) coefficients[v] = lane_args_of(args, agents, (at + v) * LANES);
-    memset(q, 0, vectors * sizeof(lanes_t));
-    if (team == 8) train_team(q, records, transitions, episodes, coefficients, 8);
-    if (team == 4) train_team(q, records, transitions, episodes, coefficients, 4);
-    if (team == 2) train_team(q, records, transitions, episodes, coefficients, 2);
-    if (team == 1) train_team(q, records, transitions, episodes, coefficients, 1);
+    locate(steps, records, transitions, (int)team);
+    memset(q, 0, bytes);
+    if (team == 8) train_team(q, steps, transitions, episodes, coefficients, 8);
+    if (team == 4) train_team(q, steps, transitions, episodes, coefficients, 4);
+    if (team == 2) train_team(q, steps, transitions, episodes, coefficients, 2);
+    if (team == 1) train_team(q, steps, transitions, episodes, coefficients, 1);
     hand_back((const value_t *)q, (int)team, tables, agents, at * LANES);
   }
+  int short_of_memory = !q || !steps;
   free(q);
-  return 0;
+  free(steps);
+  return -short_of_memory;
 }
