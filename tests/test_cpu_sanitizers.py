@@ -20,6 +20,7 @@ ENGINE_SOURCES = [
     FOLDER / "scalar.c",
     FOLDER / "shared.c",
 ]
+AGENTS_SOURCES = [TESTS / "sanitize_agents.c", FOLDER / "agents.c"]
 HOST_SOURCES = [TESTS / "sanitize_host.c", dealing.SOURCE, counting.SOURCE, aggregation.SOURCE]
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
 ENGINE = {
@@ -32,6 +33,12 @@ ENGINE = {
     ),
     "frozen-SEQ-FP32": dict(ALGORITHM=0, SAMPLING=0, NUMBER_FORMAT=0, EARLY_EXIT=0, N_ACTIONS=4, BOOTSTRAP=1),
     "sarsa-SEQ-INT32": dict(ALGORITHM=1, SAMPLING=0, NUMBER_FORMAT=1, EARLY_EXIT=0, N_ACTIONS=4),
+}
+
+AGENTS = {
+    "agents-SEQ-FP32": dict(ALGORITHM=0, SAMPLING=0, NUMBER_FORMAT=0, N_ACTIONS=4),
+    "agents-STR-INT32": dict(ALGORITHM=0, SAMPLING=1, NUMBER_FORMAT=1, N_ACTIONS=11),
+    "agents-SEQ-INT32_POW2": dict(ALGORITHM=0, SAMPLING=0, NUMBER_FORMAT=2, N_ACTIONS=1),
 }
 
 HOST = {
@@ -47,13 +54,18 @@ def of(builds):
     return pytest.mark.parametrize("build", builds.values(), ids=builds)
 
 
+def sources_of(build):
+    if build in HOST.values():
+        return HOST_SOURCES
+    return AGENTS_SOURCES if build in AGENTS.values() else ENGINE_SOURCES
+
+
 def run(compiler, build, flags, folder):
     """Build and run the harness; skip where this compiler has no such sanitizer."""
     program = folder / "sanitized"
-    sources = HOST_SOURCES if build in HOST.values() else ENGINE_SOURCES
     switches = [f"-D{name}={value}" for name, value in (build | {"N_STATES": 9}).items()]
     command = [*compiler, "-O1", "-g", "-std=c11", "-ffp-contract=off", "-pthread", f"-I{KERNEL_DIRECTORY}"]
-    command += [*flags, *switches, *map(str, sources), "-o", str(program)]
+    command += [*flags, *switches, *map(str, sources_of(build)), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     if built.returncode and ("unsupported" in built.stderr or "cannot find" in built.stderr):
         pytest.skip(f"{compiler[-1]} has no {flags[0]}: {built.stderr.strip().splitlines()[-1]}")
@@ -63,12 +75,12 @@ def run(compiler, build, flags, folder):
     assert done.stderr == ""
 
 
-@of(ENGINE | HOST)
+@of(ENGINE | AGENTS | HOST)
 def test_no_undefined_behaviour(build, tmp_path):
     run(ZIG, build, ["-fsanitize=undefined", "-fsanitize-trap=undefined", "-mcpu=native"], tmp_path)
 
 
-@of(ENGINE | HOST)
+@of(ENGINE | AGENTS | HOST)
 def test_no_address_out_of_bounds(build, tmp_path):
     compiler = shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
