@@ -1,5 +1,5 @@
-/* Runs agents.c under a sanitizer, on all sizes of teams. Built with it by tests/test_cpu_sanitizers.py. Every array has
- * its exact size, so that a step beyond its end is seen; exits with 0 if agents learn the same in any company. */
+/* Runs agents.c under a sanitizer, on all sizes of teams. Built with it by tests/test_cpu_sanitizers.py. Every array
+ * has its exact size, so that a step beyond its end is seen; exits with 0 if agents learn the same in any company. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

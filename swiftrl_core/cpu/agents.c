@@ -5,15 +5,15 @@
  * row is loading it, with nothing to gather. What an update costs is its loads and its comparisons.
  *
  * To spare some of both, the largest entry of each group of actions is kept, so that B is the largest of a few such
- * numbers, not of a row. As an entry changes, it is compared with the rest of its group, and the larger is kept in turn.
- * With A actions in groups of g that is A / g + g loads and A / g + g - 2 comparisons, where a row takes A + 1 and A - 1;
- * a second store is the price. The next update waits for one of these comparisons, since the rest of the group is there
+ * numbers, not of a row. As an entry changes, it is compared with the rest of its group, and the larger is kept. With
+ * A actions in groups of g that is A / g + g loads and A / g + g - 2 comparisons, where a row takes A + 1 and A - 1; a
+ * second store is the price. The next update waits for one of these comparisons, since the rest of the group is there
  * before the new entry is.
  *
- * An agent's updates are a chain, each reading what one shortly before wrote, and what has just been written takes a CPU
- * some ten cycles to read. So a team of up to 8 vectors takes turns at each transition: while one waits for its operands,
- * the others compute. A team of 4 could keep all its coefficients in 16 registers, yet it waits longer than it takes to
- * load a few. Where numbers stand is worked out once for all episodes.
+ * An agent's updates are a chain, each reading what one shortly before wrote, and what has just been written takes a
+ * CPU some ten cycles to read. So a team of up to 8 vectors takes turns at each transition: while one waits for its
+ * operands, the others compute. A team of 4 could keep all its coefficients in 16 registers, yet it waits longer than
+ * it takes to load a few. Where numbers stand is worked out once for all episodes.
  *
  * The arithmetic is td_rule.h itself with vectors for numbers, and vectors for coefficients, since every agent may
  * have an alpha and a gamma of its own: IEEE single precision, no contraction, the kernel's order. So tables agree in
@@ -47,8 +47,8 @@
 #define GROUP (N_ACTIONS <= 4 ? 2 : N_ACTIONS <= 9 ? 3 : N_ACTIONS <= 16 ? 4 : 8)
 #define GROUPS ((N_ACTIONS + GROUP - 1) / GROUP)
 
-/* Behind the entries stands what is kept of them, state by state, and behind the last state some numbers that stay zero:
- * after termination B is the largest of these, without a branch that a CPU would often guess wrong. */
+/* Behind the entries stands what is kept of them, state by state, and behind the last state some numbers that stay
+ * zero: after termination B is the largest of these, without a branch that a CPU would often guess wrong. */
 #define KEPT(state) (ENTRIES + (state) * GROUPS)
 #define NUMBERS KEPT(N_STATES + 1)
 
@@ -77,8 +77,8 @@ struct step {
   value_t reward;
 };
 
-/* Number n of vector v is q[n * team + v]. Where a group is short, the entry itself stands for the one that is not there:
- * it is read after it has been written. */
+/* Number n of vector v is q[n * team + v]. Where a group is short, the entry itself stands for the one that is not
+ * there: it is read after it has been written. */
 static void locate(struct step *steps, const struct transition *records, int64_t transitions, int team) {
   const uint32_t bytes = (uint32_t)team * sizeof(lanes_t);
   for (int64_t i = 0; i < transitions; i++) {
