@@ -115,7 +115,7 @@ INLINE mask_t draw_choice(mask_t terminated, words_t *random, uint32_t explore_b
   words_t twice = once;
   mask_t action = (mask_t)lcg_below(&twice, N_ACTIONS);
   *random = choose_words(terminated, *random, choose_words(explores, twice, once));
-  return action | ~explores;
+  return spread(action | ~explores);
 }
 #endif
 
@@ -218,7 +218,7 @@ INLINE void update(struct group *group, int64_t i, const struct learner_args *ar
   mask_t choice = {0};
 #if ALGORITHM == ALGORITHM_SARSA
   typedef place_t next_t __attribute__((vector_size(sizeof(place_t) * LANES)));
-  mask_t terminated = __builtin_convertvector(*(const next_t *)step->next, mask_t) == SPARE;
+  mask_t terminated = spread(__builtin_convertvector(*(const next_t *)step->next, mask_t) == SPARE);
   choice = draw_choice(terminated, &group->random, args->explore_below);
 #endif
   learn(group, step, choice, args);

@@ -57,6 +57,10 @@ INLINE words_t unknown(words_t v) {
   return v;
 }
 
+/* The same mask, of which the compiler no longer knows that its lanes are all ones or all zeros: it would pack them to join
+ * them to narrower ones, and unpack them to use them. With AVX-512, which has registers for truths, it may know. */
+INLINE mask_t spread(mask_t mask) { return LANES == 16 ? mask : (mask_t)unknown((words_t)mask); }
+
 /* The upper halves of the products of two lanes. */
 INLINE words_t upper_product(words_t a, words_t b) {
   pairs_t even = ((pairs_t)a & 0xffffffff) * ((pairs_t)b & 0xffffffff), odd = ((pairs_t)a >> 32) * ((pairs_t)b >> 32);
