@@ -8,7 +8,8 @@
  * numbers, not of a row. As an entry changes, it is compared with the rest of its group, and the larger is kept. With
  * A actions in groups of g that is A / g + g loads and A / g + g - 2 comparisons, where a row takes A + 1 and A - 1; a
  * second store is the price. The next update waits for one of these comparisons, since the rest of the group is there
- * before the new entry is.
+ * before the new entry is. Room is a price, too: with 16 lanes a team's tables fill a first level cache as they are, so
+ * there a group is one action, which is its own largest.
  *
  * An agent's updates are a chain, each reading what one shortly before wrote, and what has just been written takes a
  * CPU some ten cycles to read. So a team of up to 8 vectors takes turns at each transition: while one waits for its
@@ -43,13 +44,14 @@
 #define TEAM 8
 #define CACHE_LINE 64
 
-/* Actions in a group, near the root of their number, where a group and the kept numbers of a row together are least. */
-#define GROUP (N_ACTIONS <= 4 ? 2 : N_ACTIONS <= 9 ? 3 : N_ACTIONS <= 16 ? 4 : 8)
+/* Actions in a group: near the root of their number a group and the kept numbers of a row together are least. */
+#define GROUP (LANES > 8 ? 1 : N_ACTIONS <= 4 ? 2 : N_ACTIONS <= 9 ? 3 : N_ACTIONS <= 16 ? 4 : 8)
 #define GROUPS ((N_ACTIONS + GROUP - 1) / GROUP)
 
-/* Behind the entries stands what is kept of them, state by state, and behind the last state some numbers that stay
- * zero: after termination B is the largest of these, without a branch that a CPU would often guess wrong. */
-#define KEPT(state) (ENTRIES + (state) * GROUPS)
+/* Behind the entries stands what is kept of them, state by state (groups of one are the entries themselves), and behind
+ * the last state some numbers that stay zero: after termination B is the largest of these, without a branch that a CPU
+ * would often guess wrong. */
+#define KEPT(state) ((GROUP > 1 ? ENTRIES : 0) + (state) * GROUPS)
 #define NUMBERS KEPT(N_STATES + 1)
 
 /* What td_rule.h finds in `args`: for each lane its agent's. */
@@ -70,10 +72,10 @@ INLINE mask_t shift_round_each(mask_t x, mask_t bits) { return (x + (1 << (bits 
 
 /* A transition, by where its numbers stand: bytes from the start of a team's tables. */
 struct step {
-  uint32_t next;            /* what is kept of the next state */
-  uint32_t entry;           /* Q(s, a) */
-  uint32_t rest[GROUP - 1]; /* the others of its group */
-  uint32_t kept;            /* the largest of its group */
+  uint32_t next;        /* what is kept of the next state */
+  uint32_t entry;       /* Q(s, a) */
+  uint32_t rest[GROUP]; /* the others of its group */
+  uint32_t kept;        /* the largest of its group */
   value_t reward;
 };
 
@@ -99,16 +101,24 @@ INLINE lanes_t larger_of(lanes_t a, lanes_t b) { return choose(a > b, a, b); }
 
 INLINE lanes_t *vectors_at(lanes_t *q, uint32_t bytes) { return (lanes_t *)((char *)q + bytes); }
 
+/* The largest of what is kept of every lane's state, by pairs, since a chain of comparisons would be waited for. */
+INLINE lanes_t largest(const lanes_t *kept, int team) {
+  lanes_t best[GROUPS];
+  for (int g = 0; g < GROUPS; g++) best[g] = kept[g * team];
+  for (int left = GROUPS; left > 1; left = (left + 1) / 2)
+    for (int g = 0; g < left / 2; g++) best[g] = larger_of(best[left - 1 - g], best[g]);
+  return best[0];
+}
+
 /* All agents of a team learn from one transition. (Reward minus zero is the reward; plus zero, of -0, would not be.) */
 INLINE void learn(lanes_t *q, struct step step, const struct lane_args *args, int team) {
   lanes_t *next = vectors_at(q, step.next), *entry = vectors_at(q, step.entry), *kept = vectors_at(q, step.kept);
   lanes_t reward = step.reward - (lanes_t){0};
 #pragma GCC unroll 8
   for (int v = 0; v < team; v++) {
-    lanes_t best = next[v];
-    for (int g = 1; g < GROUPS; g++) best = larger_of(best, next[g * team + v]);
-    lanes_t target = bootstrapped_target(reward, best, &args[v]);
+    lanes_t target = bootstrapped_target(reward, largest(next + v, team), &args[v]);
     entry[v] += step_towards(target, entry[v], &args[v]);
+    if (GROUP == 1) continue;
     lanes_t rest = vectors_at(q, step.rest[0])[v];
     for (int k = 1; k < GROUP - 1; k++) rest = larger_of(rest, vectors_at(q, step.rest[k])[v]);
     kept[v] = larger_of(entry[v], rest);
