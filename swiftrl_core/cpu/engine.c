@@ -35,17 +35,20 @@
 #define AHEAD (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
 /* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
- * the others compute. So many as keep the CPU busy, if their tables then fit a first level cache, else two: three groups
- * of 16 lanes, or four of 8, which are done sooner and wait as long. (A row with an entry that has not reached the cache
- * yet has to wait for it, and the next row often is the one just written.) */
-#define MOST (LANES == 16 ? 3 : 4)
-#define TEAM (MOST * 4 * LANES * TABLE <= 24576 ? MOST : 2)
+ * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache, else two: three
+ * groups of 16 lanes, or four of 8, which are done sooner and wait as long. (A row waits for its entries that are still
+ * on their way to the cache, and the next row often is the one just written.) */
+#if LANES == 16
+#define TEAM (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2)
+#else
+#define TEAM (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2)
+#endif
 
 /* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands in the table, where the row of the next
  * state does (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's
- * number, N_STATES after termination. In SEQ and STR steps are unpacked once for all episodes. In RAN every lane goes its
- * own way: they are dealt as the lanes draw them, BLOCK at a time, then learned from. Draws wait for no table, and
- * learning for no draw; and the fetching of records from all over the chunks, which is slow, goes on side by side. */
+ * number, N_STATES after termination. In SEQ and STR steps are unpacked once for all episodes. In RAN every lane goes
+ * its own way: steps are dealt as the lanes draw them, BLOCK at a time, then learned from. So draws wait for no table,
+ * learning for no draw, and many records are fetched at once from all over the chunks. */
 #define BLOCK (SAMPLING == SAMPLING_RAN ? 32 : 1)
 #define PLACE_OF(PAIR) ((PAIR) / N_ACTIONS * ROW + (PAIR) % N_ACTIONS)
 #define NEXT_PLACE(STATE) (BOOTSTRAP == BOOTSTRAP_FROZEN ? (STATE) : (STATE) * ROW)
@@ -177,9 +180,10 @@ INLINE void learn(struct group *group, const struct step *step, mask_t choice, c
 #endif
 
 #if SAMPLING == SAMPLING_RAN
-/* A draw from 0 .. length - 1 in every lane: x % n = x - n * floor(x / n). With m = floor((2^32 - 1) / n), the upper half
- * of x * m is that quotient or one less, since x / n - x * m / 2^32 is at least 0 and at most x / 2^32 < 1; then n is
- * left over, and where it is not, subtracting it wraps around. n is at most 2^31. */
+/* A draw from 0 .. length - 1 in every lane: x % n = x - n * floor(x / n). With m = floor((2^32 - 1) / n), the upper
+ * half of x * m is that quotient or one less, since n * m >= 2^32 - n and so x / n - x * m / 2^32 is from 0 to
+ * x / 2^32 < 1. If it is one less, n can be subtracted once more; if not, that wraps around to a larger number. n is at
+ * most 2^31. */
 INLINE words_t draw_index(const struct group *group, words_t *random) {
   words_t x = lcg_folded(random);
   words_t left = x - group->length * upper_product(x, group->reciprocal), less = left - group->length;
@@ -225,9 +229,9 @@ INLINE void update(struct group *group, int64_t i, const struct learner_args *ar
 }
 #endif
 
-/* Steps first, first + STRIDE, .. up to last of a whole team: in turns as long as every group has steps left, then what is
- * left of each. The turns are unrolled, since a CPU guesses from an instruction's address which store a load must wait
- * for: with instructions of its own a group waits for itself, not for the one before it. */
+/* Steps first, first + STRIDE, .. below last of a whole team: in turns as long as every group has steps left, then what
+ * is left of each. The turns are unrolled, since a CPU guesses from an instruction's address which store a load must
+ * wait for: with instructions of its own a group waits for itself, not for the one before it. */
 INLINE void in_turns(struct group team[TEAM], int64_t first, int64_t last, const struct learner_args *args,
                      void (*work)(struct group *, int64_t, const struct learner_args *)) {
   int64_t shortest = last, i = first;

@@ -24,10 +24,10 @@
 #define LANES 4
 #endif
 
-/* In the engine a row is padded, so that one aligned load fetches four or eight entries; with the least number there is,
- * which is never the largest. A table has one row more than
- * there are states, the spare one, where a lane reads and writes while it has nothing to do; and it fills an odd number
- * of cache lines, since tables a power of two apart would contend for the same few sets of the cache. */
+/* In the engine a row is padded, so that one aligned load fetches four or eight entries: with the least number there
+ * is, which is never the largest. A table has one row more than there are states, the spare one, where a lane reads and
+ * writes while it has nothing to do; and it fills an odd number of cache lines, since tables a power of two apart would
+ * contend for the same few sets of the cache. */
 #define ROW (N_ACTIONS <= 4 ? 4 : (N_ACTIONS + 7) / 8 * 8)
 #define SPARE (N_STATES * ROW)
 #define TABLE (((SPARE + ROW + 15) / 16 | 1) * 16)
@@ -57,8 +57,8 @@ INLINE words_t unknown(words_t v) {
   return v;
 }
 
-/* The same mask, of which the compiler no longer knows that its lanes are all ones or all zeros: it would pack them to join
- * them to narrower ones, and unpack them to use them. With AVX-512, which has registers for truths, it may know. */
+/* The same mask, of which the compiler no longer knows that its lanes are all ones or all zeros: it would pack them to
+ * join them to narrower ones, and unpack them to use them. With AVX-512, which has registers for truths, it may know. */
 INLINE mask_t spread(mask_t mask) { return LANES == 16 ? mask : (mask_t)unknown((words_t)mask); }
 
 /* The upper halves of the products of two lanes. */

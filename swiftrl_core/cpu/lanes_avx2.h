@@ -47,9 +47,9 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t pl
 
 INLINE __m256 larger(__m256 a, __m256 b) { return (__m256)choose((lanes_t)a > (lanes_t)b, (lanes_t)a, (lanes_t)b); }
 
-/* Without columns: a row's quarters are compared with each other, padding and all, and then what a transposition brings
- * together, half by half. Not in the order of td_update.h: it tells +0 from -0, but no entry that learns from either can
- * (learn). */
+/* Without columns: a row's quarters are compared with each other, padding and all, then what a transposition brings
+ * together, half by half. That is not the order of td_update.h, so a zero may have another sign, which no entry that
+ * learns from it can tell (learn). */
 INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
   const float *q = (const float *)tables;
   const fetched_t *place = places.of;
