@@ -24,11 +24,16 @@
 #define LANES 4
 #endif
 
-/* In the engine a row is padded, so that one aligned load fetches four or eight entries: with the least number there
- * is, which is never the largest. A table has one row more than there are states, the spare one, where a lane reads and
- * writes while it has nothing to do; and it fills an odd number of cache lines, since tables a power of two apart would
- * contend for the same few sets of the cache. */
+/* In the engine a row has room for four entries at least, which one load fetches, and with AVX-512 for four or for
+ * multiples of eight, aligned; elsewhere longer rows stand close together, so that more of them fit a cache. Padding is
+ * the least number there is, which is never the largest. A table has one row more than there are states, the spare one,
+ * where a lane reads and writes while it has nothing to do; and it fills an odd number of cache lines, since tables a
+ * power of two apart would contend for the same few sets of the cache. */
+#if LANES == 16
 #define ROW (N_ACTIONS <= 4 ? 4 : (N_ACTIONS + 7) / 8 * 8)
+#else
+#define ROW (N_ACTIONS <= 4 ? 4 : N_ACTIONS)
+#endif
 #define SPARE (N_STATES * ROW)
 #define TABLE (((SPARE + ROW + 15) / 16 | 1) * 16)
 

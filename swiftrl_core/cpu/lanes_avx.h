@@ -1,4 +1,4 @@
-/* What AVX2 and AVX-512 share: entries of 8 tables, one from each, and quarters of rows.
+/* What AVX2 and AVX-512 share: entries of 8 tables, one from each, and four entries in a row.
  *
  * Integers travel as floats here: a move changes no bit. Entries are collected and handed back one at a time. A gather
  * instruction takes longer than the loads it stands for, and a scatter longer than the stores, because both make one
@@ -19,7 +19,7 @@ typedef uint32_t fetched_t;
 #endif
 
 INLINE __m256 two_quads(const float *a, const float *b) {
-  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(a)), _mm_load_ps(b), 1);
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
 }
 
 INLINE __m128 four_entries(const float *q, const fetched_t *place) {
