@@ -133,7 +133,7 @@ class CpuBackend:
         self._chunks: Chunks | None = None
 
     def load(self, chunks: Chunks) -> float:
-        """Take the chunks, and unpack them for the lanes; return the seconds that took."""
+        """Take the chunks, and unpack them for the lanes, except in RAN; return the seconds that took."""
         start = time.perf_counter()
         self._chunks = chunks
         self._args = self._problem.arguments(chunks)

@@ -1,15 +1,15 @@
-/* Many virtual PIM cores on this CPU, a lane each: what dpu_src/learner.c or tasklet_learner.c does on one DPU, for 16 of
- * them in step.
+/* Many virtual PIM cores on this CPU, a lane each: what dpu_src/learner.c or tasklet_learner.c does on one DPU, for
+ * LANES of them in step: 16 with AVX-512, 8 with AVX2, else 4.
  *
- * Cores are independent, so the k-th update of 16 cores is one vector operation: arithmetic costs a sixteenth. What is
- * left is getting at the numbers. Every core reads a row of its own table and writes an entry of it (lanes.h); the one
- * store an update is the floor, a cycle.
+ * Cores are independent, so the k-th update of LANES cores is one vector operation: arithmetic costs a sixteenth, or
+ * an eighth. What is left is getting at the numbers. Every core reads a row of its own table and writes an entry of it
+ * (lanes.h); the one store an update is the floor, a cycle.
  *
  * The arithmetic is td_rule.h itself with vectors for numbers: IEEE single precision, no contraction, the kernel's
  * order. The random numbers are those of lcg.h, drawn when the kernel draws them. So the tables agree in every bit.
  *
- * BOOTSTRAP_FROZEN (learn.h) spares an update the row: a lane reads one number of the next state, computed when the pass
- * began. So the lanes, too, take the maximum once a state and pass.
+ * BOOTSTRAP_FROZEN (learn.h) spares an update the row: a lane reads one number of the next state, computed when the
+ * pass began. So the lanes, too, take the maximum once a state and pass.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, BOOTSTRAP as for the kernel;
  * EARLY_EXIT, 0 or 1. Every lane has the same alpha: ALPHA_SCHEDULE is left to scalar.c. */
@@ -182,8 +182,7 @@ INLINE void learn(struct group *group, const struct step *step, mask_t choice, c
 #if SAMPLING == SAMPLING_RAN
 /* A draw from 0 .. length - 1 in every lane: x % n = x - n * floor(x / n). With m = floor((2^32 - 1) / n), the upper
  * half of x * m is that quotient or one less, since n * m >= 2^32 - n and so x / n - x * m / 2^32 is from 0 to
- * x / 2^32 < 1. If it is one less, n can be subtracted once more; if not, that wraps around to a larger number. n is at
- * most 2^31. */
+ * x / 2^32 < 1. If it is one less, n can be subtracted once more; if not, that wraps around to a larger number. */
 INLINE words_t draw_index(const struct group *group, words_t *random) {
   words_t x = lcg_folded(random);
   words_t left = x - group->length * upper_product(x, group->reciprocal), less = left - group->length;

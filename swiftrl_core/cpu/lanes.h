@@ -53,8 +53,8 @@ typedef uint64_t pairs_t __attribute__((vector_size(4 * LANES))); /* two lanes a
 INLINE words_t choose_words(mask_t mask, words_t a, words_t b) { return (a & (words_t)mask) | (b & ~(words_t)mask); }
 INLINE lanes_t choose(mask_t mask, lanes_t a, lanes_t b) { return (lanes_t)choose_words(mask, (words_t)a, (words_t)b); }
 
-/* The same vector, of which the compiler no longer knows what is in it: now and then it knows a little and makes a lot of
- * it, such as lane by lane arithmetic where lanes are stored one by one. */
+/* The same vector, of which the compiler no longer knows what is in it: now and then it knows a little and makes a lot
+ * of it, such as lane by lane arithmetic where lanes are stored one by one. */
 INLINE words_t unknown(words_t v) {
 #ifdef __x86_64__
   __asm__("" : "+v"(v));
@@ -63,7 +63,8 @@ INLINE words_t unknown(words_t v) {
 }
 
 /* The same mask, of which the compiler no longer knows that its lanes are all ones or all zeros: it would pack them to
- * join them to narrower ones, and unpack them to use them. With AVX-512, which has registers for truths, it may know. */
+ * join them to narrower ones, and unpack them to use them. With AVX-512, which has registers for truths, it may
+ * know. */
 INLINE mask_t spread(mask_t mask) { return LANES == 16 ? mask : (mask_t)unknown((words_t)mask); }
 
 /* The upper halves of the products of two lanes. */
@@ -99,8 +100,8 @@ INLINE places_t fetch(const place_t *place) { return place; }
 #include "lanes_avx512.h"
 #else
 
-/* column[a] = the entries a of the rows at `place`, one from each lane's table. Lane loops are unrolled, here and in the
- * engine: a lane whose number is no constant is reached through memory. */
+/* column[a] = the entries a of the rows at `place`, one from each lane's table. Lane loops are unrolled, here and in
+ * the engine: a lane whose number is no constant is reached through memory. */
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place_t *place) {
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++)

@@ -35,9 +35,9 @@ INLINE __m256 eight_entries(const float *q, const fetched_t *place) {
 }
 
 #if LANES == 16
-/* Two entries leave through the vector unit and two through an integer register, since both can store, and taking single
- * entries out of a vector is work for the one unit that transposes already. The empty statement tells nothing to the
- * machine; it keeps the compiler from taking the integer apart in the vector after all. */
+/* Two entries leave through the vector unit and two through an integer register, since both can store, and taking
+ * single entries out of a vector is work for the one unit that transposes already. The empty statement tells nothing to
+ * the machine; it keeps the compiler from taking the integer apart in the vector after all. */
 INLINE void store_four(float *q, const fetched_t *place, __m128 v) {
   uint64_t upper = (uint64_t)_mm_extract_epi64(_mm_castps_si128(v), 1);
   __asm__("" : "+r"(upper));

@@ -31,8 +31,8 @@ INLINE places_t fetch(const place_t *place) {
 /* A row comes in by fours; the last four of a row end with it, and so may overlap those before. */
 #define FOUR(first) ((first) + 4 <= ROW ? (first) : ROW - 4)
 
-/* Lane l has to end up in half l / 4 of a column, at place l % 4: register k collects four entries in the rows of lanes k
- * and k + 4, and four registers, transposed 4 x 4 in either half, are four columns. */
+/* Lane l has to end up in half l / 4 of a column, at place l % 4: register k collects four entries in the rows of lanes
+ * k and k + 4, and four registers, transposed 4 x 4 in either half, are four columns. */
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t places) {
   const fetched_t *place = places.of;
   for (int first = 0; first < ROW; first += 4) {

@@ -10,8 +10,8 @@
  * if it is odd. Then round(p * y / q) = (y * m + 2^(k-1)) >> k for every y >= 0 that fixed_point.h admits:
  * p * y + q / 2 < 2^31.
  *
- * Proof. Exactly, round(p * y / q) is the integer part of X = (2 * p * y + q) / 2q. With m = p * 2^k / q + e the formula
- * is the integer part of X + y * e / 2^k.
+ * Proof. Exactly, round(p * y / q) is the integer part of X = (2 * p * y + q) / 2q. With m = p * 2^k / q + e the
+ * formula is the integer part of X + y * e / 2^k.
  *   q even: X is a multiple of 1 / q and 0 <= e < 1. From y < 2^31 / p <= 2^k / q follows 0 <= y * e / 2^k < 1 / q,
  *   too little to reach the next multiple of 1 / q, so no integer is passed.
  *   q odd: X is an odd multiple of 1 / 2q, thus at least 1 / 2q away from any integer, unless q = 1, where e = 0. Now
