@@ -1,7 +1,7 @@
 /* The lines of arithmetic in td_update.h, apart from where their operands stand.
  *
- * A kernel applies them to one NUMBER at a time. The CPU engine makes NUMBER a vector, one lane for each of 16 cores,
- * brings the operations of fixed_point.h for it, and includes this very text. */
+ * A kernel applies them to one NUMBER at a time. The CPU engine makes NUMBER a vector, one lane a core, brings the
+ * operations of fixed_point.h for it, and includes this very text. */
 #ifndef SWIFTRL_TD_RULE_H
 #define SWIFTRL_TD_RULE_H
 

@@ -262,3 +262,13 @@ def test_division_by_multiplication_is_exact_where_the_quotient_steps(vectors):
         )
         at_least_one = np.maximum(magnitude, 1) * np.sign(x)
         np.testing.assert_array_equal(vectors("part_towards", x, p, q), at_least_one, err_msg=f"{p}/{q}")
+
+
+def test_more_transitions_of_a_vector_than_it_can_count():
+    records = np.broadcast_to(
+        np.zeros(1, struct("transition", np.float32)), 2**32 + 40
+    )  # one, seen many times over
+    chunks = Chunks(records, np.arange(5) * (len(records) // 4), np.arange(4))
+    opened = cpu.CpuBackend(Problem(Learner(sampling="RAN"), 4, 2), 4, 1, by_lanes=True)
+    with pytest.raises(SwiftRLError, match="neighbouring cores share 4,294,967,336 transitions"):
+        opened.load(chunks)

@@ -169,3 +169,65 @@ def test_a_budget_ends_an_exact_run_at_the_same_instruction(programs, tasklets):
     assert stats.instructions.sum() + stats.stalls.sum() == 5_001
     assert (stats.instructions + stats.stalls == counted.instructions + counted.stalls).all()
     assert stats.cycles == counted.cycles
+    assert machines[0].wram == machines[1].wram
+
+
+LONG_STEPS = """
+#include <defs.h>
+#include <stdint.h>
+#include <string.h>
+#include <mram.h>
+__host uint32_t n, copied; __host double value[NR_TASKLETS], one[NR_TASKLETS];
+__mram_noinit uint8_t data[12 << 20];
+volatile uint32_t w[NR_TASKLETS];
+#define TEN(x) x x x x x x x x x x
+int main(void) {
+  uint32_t id = me();
+  for (uint32_t i = 0; i < n; i++) w[id] += i;
+  if (copied && id == 0) memcpy((void *)(uintptr_t)(data + (6 << 20)), (void *)(uintptr_t)data, copied);
+  double x = value[id], y = one[id];
+  TEN(TEN(TEN(x = x / y;)))
+  value[id] = x;
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("tasklets", "n", "copied"), [(24, 250_000, 0), (1, 1000, 5 << 20)])
+def test_steps_that_take_long(tmp_path, tasklets, n, copied):
+    """Near the end of a stretch of 2^25 cycles: a thousand divisions in a row, a copy of megabytes."""
+    source = tmp_path / "kernel.c"
+    source.write_text(LONG_STEPS)
+    program = load_program(compile_kernel(source, nr_tasklets=tasklets, stack_size=256))
+    variables = {"n": np.uint32(n), "copied": np.uint32(copied)}
+    variables |= {"value": np.full(tasklets, 3.0), "one": np.ones(tasklets)}
+    machines = [start(program, WORDS[:2], **variables) for _ in range(2)]
+    check_counted("long steps", *machines)
+
+
+DIVISION = """
+#include <defs.h>
+#include <stdint.h>
+__host uint32_t a = 7, b, out[NR_TASKLETS];
+int main(void) {
+  uint32_t x = a + me(), y = b, s = 0;
+  for (uint32_t i = 0; i < 5; i++) s += x ^ i;
+  s += x;
+  uint32_t z = s / y;
+  out[me()] = z + s;
+  return 0;
+}
+"""
+
+
+def test_a_fault_comes_at_the_same_instruction(tmp_path):
+    source = tmp_path / "kernel.c"
+    source.write_text(DIVISION)
+    program = load_program(compile_kernel(source, nr_tasklets=2))
+    at_once, single, fast = (start(program, WORDS[:2]) for _ in range(3))
+    (stats,), (counted, _) = run_machines([at_once], mode="exact"), run_counted(single)
+    run_machines([fast])
+    assert at_once.fault == single.fault == fast.fault
+    assert at_once.fault.code == 2
+    assert stats.cycles == counted.cycles
+    assert (stats.instructions == counted.instructions).all()

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from swiftrl_core.dpusim.lower import lower
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines, translate
 from swiftrl_core.dpusim.rv32 import Op
 from swiftrl_core.dpusim.translate import Translation, compile_translation
+from swiftrl_core.errors import CompileError
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling, random_states
 from swiftrl_core.pim.kernels import compile_agents, compile_learner
 
@@ -165,3 +167,47 @@ def test_a_program_that_runs_for_long_is_translated(calls, tmp_path, monkeypatch
     monkeypatch.setattr(dpu, "TRANSLATION_S", 0.0)
     assert once("exact") == 0
     assert [once() for _ in range(3)] == [1, 1, 1]
+
+
+def test_a_translation_that_fails_leaves_the_program_interpreted(calls, tmp_path, monkeypatch):
+    def fail(_: Translation) -> Path:
+        raise CompileError("translated.so does not compile: no space left")
+
+    monkeypatch.setattr(dpu, "compile_translation", fail)
+    monkeypatch.setattr(dpu, "TRANSLATION_S", 0.0)
+    program = load_program(shutil.copy(calls[0].path, tmp_path))
+    with pytest.warns(RuntimeWarning, match="stays interpreted, which is slower: .* no space left"):
+        (stats,) = run_machines([Machine(program)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it does not try again
+        (again,) = run_machines([Machine(program)])
+    assert stats.cycles == again.cycles > 0
+    with pytest.raises(CompileError):
+        translate(program)
+
+
+def test_programs_are_equal_by_name_and_content(calls, tmp_path):
+    program, copy = calls[0], load_program(shutil.copy(calls[0].path, tmp_path))
+    assert load_program(program.path) == program
+    assert hash(load_program(program.path)) == hash(program)
+    assert copy != program
+
+
+NAN = """
+__host uint32_t out[4];
+static uint32_t bits(float f) { uint32_t b; memcpy(&b, &f, 4); return b; }
+int main(void) {
+  float inf = __builtin_inff(), zero = 0.0f;
+  __asm__ volatile("" : "+r"(inf), "+r"(zero));
+  out[0] = bits(inf * zero), out[1] = bits(inf - inf), out[2] = bits(-inf * zero), out[3] = bits(zero * inf + inf);
+  for (volatile int i = 0; i < 9; i++) out[3] += bits(inf * zero);
+  return 0;
+}
+"""
+
+
+def test_a_nan_has_the_bits_that_the_processor_gives_it(tmp_path, translated):
+    """The compiler of translated code, were it to see the operands, would make one of its own."""
+    (tmp_path / "kernel.c").write_text(PRELUDE + NAN)
+    program = load_program(compile_kernel(tmp_path / "kernel.c", nr_tasklets=1))
+    check("NaN", *(start(each, WORDS[:2]) for each in (program, translated(program))))

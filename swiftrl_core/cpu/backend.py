@@ -20,6 +20,8 @@ from swiftrl_core.learner import Algorithm, Sampling
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
+MOST_ROWS = 2**32 - 1
+"""Of the cores in one vector: in RAN its lanes count records in words of 32 bits."""
 FEW_CORES = 4
 """Up to so many cores one after another are faster than lanes that mostly stand empty."""
 
@@ -133,7 +135,13 @@ class CpuBackend:
         self._chunks: Chunks | None = None
 
     def load(self, chunks: Chunks) -> float:
-        """Take the chunks, and unpack them for the lanes, except in RAN; return the seconds that took."""
+        """Take the chunks, and unpack them for the lanes, except in RAN; return the seconds that took.
+
+        Raises
+        ------
+        SwiftRLError
+            If the chunks of cores that share a vector hold 2^32 transitions or more.
+        """
         start = time.perf_counter()
         self._chunks = chunks
         self._args = self._problem.arguments(chunks)
@@ -188,7 +196,14 @@ class CpuBackend:
         list(self._pool.map(work, cuts[:-1], cuts[1:]))
 
     def _unpack(self, chunks: Chunks) -> None:
-        longest = np.maximum.reduceat(chunks.lengths, np.arange(0, chunks.cores, self._lanes))
+        firsts = np.arange(0, chunks.cores, self._lanes)
+        rows = int(np.add.reduceat(chunks.lengths, firsts).max())
+        if rows > MOST_ROWS:
+            raise SwiftRLError(
+                f"{self._lanes} neighbouring cores share {rows:,} transitions; the cpu backend takes at most "
+                f"{MOST_ROWS:,}: use more cores, or fewer transitions"
+            )
+        longest = np.maximum.reduceat(chunks.lengths, firsts)
         self._step_starts = np.concatenate(([0], np.cumsum(longest)))
         self._steps = _aligned(self._engine.steps_bytes(int(self._step_starts[-1])))
 

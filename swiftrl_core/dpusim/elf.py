@@ -1,6 +1,8 @@
 """Read a linked DPU program: what load writes where, and which names the host may use."""
 
 import functools
+import hashlib
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +38,8 @@ class Program:
     ----------
     path : Path
         The ELF file.
+    digest : bytes
+        SHA-256 of its content. Programs are equal if path and digest are.
     text : bytes
         Content of IRAM, from address 0x80000000.
     segments : tuple of Segment
@@ -53,6 +57,7 @@ class Program:
     """
 
     path: Path
+    digest: bytes
     text: bytes
     segments: tuple[Segment, ...]
     symbols: dict[str, tuple[int, int]]
@@ -63,6 +68,14 @@ class Program:
     nr_tasklets: int
     stack_bytes: int
     chip: Chip
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Program):
+            return NotImplemented
+        return (self.path, self.digest) == (other.path, other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def prints(self) -> bool:
@@ -169,8 +182,8 @@ def load_program(path: str | Path) -> Program:
     """
     path = Path(path)
     try:
-        with open(path, "rb") as stream:
-            return _read(path, ELFFile(stream))
+        content = path.read_bytes()
+        return _read(path, hashlib.sha256(content).digest(), ELFFile(io.BytesIO(content)))
     except OSError as error:
         raise SwiftRLError(
             f"cannot read the DPU program {path}: {error.strerror}; compile it first"
@@ -181,7 +194,7 @@ def load_program(path: str | Path) -> Program:
         ) from error
 
 
-def _read(path: Path, elf: ELFFile) -> Program:
+def _read(path: Path, digest: bytes, elf: ELFFile) -> Program:
     if elf.get_machine_arch() != "RISC-V" or elf.elfclass != 32:
         raise ELFError(f"built for {elf.get_machine_arch()}")
     table = {}
@@ -201,6 +214,7 @@ def _read(path: Path, elf: ELFFile) -> Program:
     visible[MRAM_HEAP] = (table[MRAM_HEAP], MRAM_BASE + chip.mram_bytes - table[MRAM_HEAP])
     return Program(
         path=path,
+        digest=digest,
         text=elf.get_section_by_name(".text").data(),
         segments=tuple(_segments(elf)),
         symbols=visible,

@@ -24,6 +24,7 @@ struct pipeline {
   struct run *run;
   struct lane lanes[MAX_TASKLETS];
   int64_t ready[MAX_TASKLETS]; /* cycle from which each may issue again, or NEVER: not before another wakes it */
+  int32_t pause, paused;       /* rounds to let pass before another stretch is tried, and how many have */
   int32_t count, turn;         /* tasklets, and whose turn it is */
   int64_t engine_free;         /* cycle from which the DMA engine is free */
   int64_t end;                 /* cycle at which the last instruction so far has left the pipeline */
@@ -164,8 +165,11 @@ static void wake_lanes(struct pipeline *p) {
 
 enum {
   NUMBER_BITS = 5,                                  /* of a tasklet's number beside a cycle */
-  LONGEST_STRETCH = 1 << 25,                        /* cycles; what a tasklet issues between two accesses is far less */
   SILENT = INT32_MAX >> NUMBER_BITS << NUMBER_BITS, /* the place of nobody */
+  LONGEST_STRETCH = 1 << 25,                        /* cycles; a step of each tasklet more still fits beside a number */
+  LONGEST_STEP = 1 << 19,                           /* slots, far more than one takes: STEP_LIMIT, then straight code */
+  SHORT_STRETCH = 16,                               /* instructions of each tasklet */
+  LONGEST_PAUSE = 60,
 };
 
 /* Tasklets that issue in a fixed rhythm: each once in `period` cycles. Tasklet number i next accesses memory in the
@@ -219,6 +223,8 @@ static bool stretch_begin(struct pipeline *p, struct stretch *s, int64_t budget)
       s->horizon = p->ready[i];
   }
   if (s->count == 0 || !(s->count <= ISSUE_INTERVAL ? rhythm_of_few(p, s) : rhythm_of_many(p, s))) return false;
+  for (int32_t i = 0; i < s->count; i++)
+    if ((int64_t)p->lanes[s->lane[i]].pending * s->period > LONGEST_STRETCH) return false;
   for (int32_t i = 0; i < s->count; i++) {
     struct lane *lane = &p->lanes[s->lane[i]];
     s->issued[i] = lane->t->issued;
@@ -258,23 +264,35 @@ static void stretch_end(struct pipeline *p, const struct stretch *s, int64_t now
   p->run->now = now;
 }
 
-/* Run on to the next thing that is neither a register's nor an access to WRAM. */
+/* Whether it is time for a stretch. After a short one, as where tasklets try for a lock, ever more rounds go by: finding
+ * the rhythm takes longer than a few instructions do. */
+static bool stretch_is_due(struct pipeline *p) {
+  if (p->turn != 0 || p->paused++ < p->pause) return false;
+  p->paused = 0;
+  return true;
+}
+
+/* Run on to the next thing that is neither a register's nor an access to WRAM. A tasklet that is alone goes past
+ * accesses, too, as long as the budget cannot end before it stops. */
 static void run_stretch(struct pipeline *p, int64_t budget) {
   struct stretch s;
-  enum step_reach reach = p->count == 1 ? PAST_ACCESSES : TO_ACCESS;
+  int64_t issued = p->run->issued, alone_until = p->run->now + ISSUE_INTERVAL * (budget - issued - LONGEST_STEP);
   if (!stretch_begin(p, &s, budget)) return;
   for (int32_t next = stretch_advance(&s, 0, 0);;) {
     int32_t i = next & ((1 << NUMBER_BITS) - 1);
     int64_t now = s.begin + (next >> NUMBER_BITS);
     struct tasklet *t = p->lanes[s.lane[i]].t;
     int64_t before = t->issued;
+    enum step_reach reach = p->count == 1 && now < alone_until ? PAST_ACCESSES : TO_ACCESS;
     if (now < s.horizon) run_step(p->run, t, reach);
     if (t->issued == before) {
       stretch_end(p, &s, now < s.horizon ? now : s.horizon);
-      return;
+      break;
     }
     next = stretch_advance(&s, i, s.period * (int32_t)(t->issued - before));
   }
+  bool was_short = p->run->issued - issued <= SHORT_STRETCH * s.count;
+  p->pause = !was_short ? 0 : p->pause < LONGEST_PAUSE ? 2 * p->pause + 1 : p->pause;
 }
 
 /* Inlined twice, so that the run which counts nothing does not ask. */
@@ -283,7 +301,7 @@ static inline __attribute__((always_inline)) void exact_loop(struct run *run, in
   struct pipeline p = {.run = run, .count = (int32_t)machine->program->nr_tasklets};
   for (int32_t i = 0; i < p.count; i++) p.lanes[i].t = &machine->tasklets[i];
   while (!machine->fault.code) {
-    if (!counts && p.turn == 0) run_stretch(&p, budget);
+    if (!counts && stretch_is_due(&p)) run_stretch(&p, budget);
     int32_t i = next_lane(&p);
     if (i < 0) {
       if (!all_done(machine)) fault_of_waiting(machine, FAULT_DEADLOCK);

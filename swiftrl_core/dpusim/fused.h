@@ -11,13 +11,19 @@
     x[A0] = (result);                        \
     ADVANCE(op->length);                     \
   }
-#define DIVIDE_WITH(name, result, cost, stall)                               \
-  OP(name) {                                                                 \
-    uint32_t a = RS1, b = RS2;                                               \
-    if (__builtin_expect(b == 0, 0)) FAULT_AT(FAULT_DIVISION_BY_ZERO, 0, 0); \
-    count += (cost) + (stall);                                               \
-    x[A0] = (result);                                                        \
-    ADVANCE(op->length);                                                     \
+/* By zero, the moves are made, and the call of the routine itself faults. */
+#define DIVIDE_WITH(name, result, cost, stall)                \
+  OP(name) {                                                  \
+    uint32_t a = RS1, b = RS2;                                \
+    if (__builtin_expect(b == 0, 0)) {                        \
+      int32_t moves = op->length - 2;                         \
+      if (moves == 0) FAULT_AT(FAULT_DIVISION_BY_ZERO, 0, 0); \
+      x[A0] = a, x[A1] = b;                                   \
+      ADVANCE(moves);                                         \
+    }                                                         \
+    count += (cost) + (stall);                                \
+    x[A0] = (result);                                         \
+    ADVANCE(op->length);                                      \
   }
 /* A branch over one `addi`: branchless, because which way a select goes is what the host cannot foresee. */
 #define SELECT(suffix, condition)                     \

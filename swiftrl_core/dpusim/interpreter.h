@@ -65,9 +65,17 @@
   do {                                                                  \
     if (REAL_COUNT() != begin && limit != PAST_ACCESSES) goto finished; \
   } while (0)
+/* So must straight code of routines that take long. */
+#define ADVANCE_LONG(ops)                                  \
+  do {                                                     \
+    op += (ops);                                           \
+    if (__builtin_expect(LONG_ENOUGH(), 0)) goto finished; \
+    DISPATCH;                                              \
+  } while (0)
 #else
 #define NOTICEABLE()
 #define NOTICEABLE_ACCESS()
+#define ADVANCE_LONG(ops) ADVANCE(ops)
 #endif
 
 #if LOOP_KIND == LOOP_FAST
@@ -233,7 +241,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     int64_t cost = call_routine(machine, t, IMM);
     if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
     count += cost;
-    NEXT;
+    ADVANCE_LONG(1);
   }
 
   OP(CALL) {
@@ -249,7 +257,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     int64_t cost = call_routine(machine, t, IMM);
     if (cost < 0) FAULT_AT((int32_t)-cost, 0, 0);
     count += cost;
-    ADVANCE(op->length);
+    ADVANCE_LONG(op->length);
   }
 
   OP(MULTIPLY) {
@@ -438,6 +446,7 @@ finished:
 #undef ADVANCE
 #undef NOTICEABLE
 #undef NOTICEABLE_ACCESS
+#undef ADVANCE_LONG
 #undef TAKE_JUMP
 #undef JUMP_TO
 #undef LONG_ENOUGH

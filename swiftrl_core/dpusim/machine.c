@@ -217,7 +217,6 @@ static uint32_t routine_stalls(uint32_t number, const uint32_t *x) {
   }
 }
 
-/* Run a routine on the registers of a tasklet. Returns the issue slots it takes, or minus a fault code. */
 static int64_t call_routine(struct machine *machine, struct tasklet *t, uint32_t number) {
   if (number == ROUTINE_memset) return block_fill(machine, t->x);
   if (number >= ROUTINE_memcpy) return block_copy(machine, t->x);
@@ -386,6 +385,7 @@ EXPORT void dpu_program_translate(struct program *program, op *fast, translated_
   const void *const *labels = run_until_blocked(NULL, NULL, 0);
   for (uint32_t i = 0; i < program->size; i++) fast[i].go = labels[fast[i].code];
   program->translated = translated;
+  program->routine = call_routine;
   __atomic_store_n(&program->fast, fast, __ATOMIC_RELEASE); /* runs may be under way */
 }
 

@@ -77,8 +77,11 @@ struct tasklet;
 /* A translated program (translated.h): runs a tasklet from op `at` on, adding to `count`, up to an op that the interpreter
  * has to execute, or until `count` has passed `limit` at a jump. Returns the next op, in the latter case with a mark. */
 enum { LIMIT_REACHED = 1 << 30 };
-typedef uint32_t translated_code(const struct machine *machine, struct tasklet *t, uint32_t at, int64_t *count,
+typedef uint32_t translated_code(struct machine *machine, struct tasklet *t, uint32_t at, int64_t *count,
                                  int64_t limit);
+
+/* Runs a routine on the registers of a tasklet. Returns the issue slots it takes, or minus a fault code. */
+typedef int64_t routine_call(struct machine *machine, struct tasklet *t, uint32_t number);
 
 struct program {
   uint32_t size; /* instructions */
@@ -88,6 +91,7 @@ struct program {
   op *one;   /* one op an instruction, for the run that counts where they are */
   op *fused; /* `fast` as long as nothing is translated; then that has entries of `translated` in it */
   translated_code *translated;
+  routine_call *routine; /* for translated code */
 };
 
 enum tasklet_state {

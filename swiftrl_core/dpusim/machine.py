@@ -2,9 +2,11 @@
 
 import ctypes
 import functools
+import math
 import os
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
@@ -151,6 +153,7 @@ class _CProgram(ctypes.Structure):
         ("one", ctypes.c_void_p),
         ("fused", ctypes.c_void_p),
         ("translated", ctypes.c_void_p),
+        ("routine", ctypes.c_void_p),
     ]
 
 
@@ -237,21 +240,33 @@ class _Prepared:
     def translate(self) -> None:
         """Let fast runs from now on execute compiled code."""
         with self._lock:
-            if self._translation is not None:
-                return
-            translation = Translation(self._fused)
-            self._translation = ctypes.CDLL(str(compile_translation(translation)))
-            self.fast_translated = self._fused.copy()
-            self.fast_translated["code"][translation.entries] = Op.TRANSLATED
-            library().dpu_program_translate(
-                ctypes.byref(self.record), self.fast_translated.ctypes.data, self._translation.dpu_translated
-            )
+            if self._translation is None:
+                self._enter(Translation(self._fused))
+
+    def _enter(self, translation: Translation) -> None:
+        self._translation = ctypes.CDLL(str(compile_translation(translation)))
+        self.fast_translated = self._fused.copy()
+        self.fast_translated["code"][translation.entries] = Op.TRANSLATED
+        library().dpu_program_translate(
+            ctypes.byref(self.record), self.fast_translated.ctypes.data, self._translation.dpu_translated
+        )
 
     def ran(self, seconds: float) -> None:
-        """Translate a program that has been interpreted for as long as compiling it takes."""
+        """Translate a program that has been interpreted for as long as compiling it takes.
+
+        While one thread does so, others go on; where it fails, all do.
+        """
         self._seconds += seconds
-        if self._seconds > TRANSLATION_S * len(self._fused):
-            self.translate()
+        if self._seconds < TRANSLATION_S * len(self._fused) or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._translation is None:
+                self._enter(Translation(self._fused))
+        except SwiftRLError as error:
+            self._seconds = -math.inf
+            warnings.warn(f"the program stays interpreted, which is slower: {error}", RuntimeWarning, 2)
+        finally:
+            self._lock.release()
 
 
 @functools.lru_cache(maxsize=64)
@@ -493,8 +508,10 @@ def run_machines(
         exact = sanitize or mode == "exact"
         begin = time.thread_time()
         library(sanitize).dpu_run(array, len(handles), exact, instruction_budget, address)
+        seconds = (time.thread_time() - begin) / len(handles)
         if not exact:
-            machines[first]._prepared.ran(time.thread_time() - begin)
+            for machine in machines[first : first + batch]:
+                machine._prepared.ran(seconds)
 
     starts = range(0, len(machines), batch)
     if threads == 1 or len(starts) == 1:

@@ -7,12 +7,12 @@ import numpy as np
 
 from swiftrl_core import toolchain
 from swiftrl_core.dpusim.lower import NOWHERE
-from swiftrl_core.dpusim.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op
+from swiftrl_core.dpusim.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op, Routine
 from swiftrl_core.files import atomic_path
 
 HERE = Path(__file__).parent
-#: Simple ops behind one that the interpreter executes, from which on it pays to come back.
-WORTH_ENTERING = 4
+#: Simple ops that must follow for an entry to pay: a tasklet's registers go in and out of local variables there.
+WORTH_ENTERING = 8
 _CALLS = frozenset({Op.CALL_MUL, Op.CALL_ADDF, Op.CALL_SUBF, Op.CALL_MULF, Op.CALL_LESSF, Op.CALL_GREATERF})
 _DIVISIONS = frozenset({Op.CALL_DIV, Op.CALL_UDIV, Op.CALL_UMOD})
 _SELECTS = frozenset(op for op in Op if op.name.startswith("SELECT_"))
@@ -39,7 +39,7 @@ class Translation:
         self._ops = ops
         self._codes = [Op(int(code)) for code in ops["code"]]
         lines = [self._line(i) for i in range(len(ops))]
-        self.entries = [i for i in sorted(self._loop_heads() | self._resumptions(lines)) if lines[i]]
+        self.entries = sorted(self._loop_heads(lines) | self._resumptions(lines))
         self.source = self._file(lines)
 
     def _line(self, i: int) -> str:
@@ -66,15 +66,19 @@ class Translation:
             return f"DIVIDE({code.name}, {rs1}, {rs2}, {i})"
         if code is Op.JALR and rd == NOWHERE:
             return f"RETURN({rs1}, {imm}, {op['before'] + op['cost']}, {i})"
+        if code is Op.CALL_ROUTINE and imm < Routine.memcpy:
+            return f"ROUTINE({imm}, {i})"
         others = {Op.NOP: ";", Op.MULTIPLY: "MULTIPLY()", Op.ME: f"ME({rd})", Op.PUSH: f"PUSH({imm}, {i})"}
         return others.get(code, "")
 
     def _next(self, i: int) -> int:
         return i + int(self._ops[i]["length"])
 
-    def _loop_heads(self) -> set[int]:
+    def _loop_heads(self, lines: list[str]) -> set[int]:
+        """Return where jumps backward lead, if whole loops, or enough of them, are simple."""
         jumps = [i for i, code in enumerate(self._codes) if code in BRANCHES or code in _JUMPS]
-        return {i + int(self._ops[i]["target"]) for i in jumps if self._ops[i]["target"] <= 0}
+        loops = [(i + int(self._ops[i]["target"]), i + 1) for i in jumps if self._ops[i]["target"] <= 0]
+        return {head for head, end in loops if all(lines[head : min(end, head + WORTH_ENTERING)])}
 
     def _resumptions(self, lines: list[str]) -> set[int]:
         """Return the ops behind one of the interpreter's, where enough follows."""

@@ -113,9 +113,11 @@ DPU_STORES(ACCESS)
     LEAVE_IF(count > limit, to | LIMIT_REACHED); \
     goto at_##to;
 
+/* The compiler must not know the operands: the NaN it makes is not always the processor's. */
 #define CALL(name, rs1, rs2)                             \
   {                                                      \
     uint32_t a = R(rs1), b = R(rs2);                     \
+    __asm__("" : "+r"(a), "+r"(b));                      \
     uint32_t slots = stalls_##name(a, b);                \
     count += cost_##name(a, b) + slots, stalls += slots; \
     x[A0] = result_##name(a, b);                         \
@@ -126,6 +128,14 @@ DPU_STORES(ACCESS)
     CALL(name, rs1, rs2)          \
   }
 #define MULTIPLY() x[A0] *= x[A1];
+#define ROUTINE(number, i)                                  \
+  {                                                         \
+    memcpy(t->x + A0, x + A0, 4 * sizeof x[0]);             \
+    int64_t slots = program->routine(machine, t, (number)); \
+    LEAVE_IF(slots < 0, i);                                 \
+    count += slots;                                         \
+    memcpy(x + A0, t->x + A0, 2 * sizeof x[0]);             \
+  }
 #define ME(rd) x[rd] = tasklet;
 #define PUSH(imm, i)                            \
   {                                             \
@@ -141,17 +151,17 @@ DPU_STORES(ACCESS)
     goto at_##i;
 
 /* Executes from entry `at`; returns the op before which the interpreter has to go on. */
-#define TRANSLATED_ENTRIES                                                                                         \
-  __attribute__((visibility("default"))) uint32_t dpu_translated(const struct machine *machine, struct tasklet *t, \
-                                                                 uint32_t at, int64_t *counted, int64_t limit) {   \
-    const struct program *program = machine->program;                                                              \
-    uint8_t *restrict wram = machine->wram;                                                                        \
-    const uint32_t wram_bytes = program->wram_bytes, tasklet = (uint32_t)(t - machine->tasklets);                  \
-    const uint32_t lowest = program->stacks_start + tasklet * program->stack_bytes;                                \
-    int64_t count = *counted, stalls = 0, behind = 0;                                                              \
-    uint32_t target = 0, x[33];                                                                                    \
-    memcpy(x, t->x, sizeof x);                                                                                     \
-    (void)lowest, (void)behind, (void)target, (void)wram, (void)wram_bytes;                                        \
+#define TRANSLATED_ENTRIES                                                                                       \
+  __attribute__((visibility("default"))) uint32_t dpu_translated(struct machine *machine, struct tasklet *t,     \
+                                                                 uint32_t at, int64_t *counted, int64_t limit) { \
+    const struct program *program = machine->program;                                                            \
+    uint8_t *restrict wram = machine->wram;                                                                      \
+    const uint32_t wram_bytes = program->wram_bytes, tasklet = (uint32_t)(t - machine->tasklets);                \
+    const uint32_t lowest = program->stacks_start + tasklet * program->stack_bytes;                              \
+    int64_t count = *counted, stalls = 0, behind = 0;                                                            \
+    uint32_t target = 0, x[33];                                                                                  \
+    memcpy(x, t->x, sizeof x);                                                                                   \
+    (void)lowest, (void)behind, (void)target, (void)wram, (void)wram_bytes;                                      \
     switch (at) {
 #define TRANSLATED_CODE \
   }                     \
