@@ -277,7 +277,8 @@ def _prepared(program: Program, sanitize: bool) -> _Prepared:
 def translate(program: Program) -> None:
     """Compile a program for fast runs at once; `run_machines` does so when it has run for as long as that takes.
 
-    Results stay the same in every bit and count; a learner then runs two to four times faster.
+    Results stay the same in every bit and count. A learner then runs two to four times faster; a kernel that does
+    little but lock or transfer gains nothing.
 
     Parameters
     ----------
