@@ -1,7 +1,6 @@
 """Translated programs leave behind what interpreted ones do: memory, time, counts, faults, to the last of each."""
 
 import dataclasses
-import itertools
 import shutil
 import warnings
 from pathlib import Path
@@ -50,7 +49,7 @@ def check(what: object, interpreted: Machine, compiled: Machine, **arguments: in
     return one
 
 
-@pytest.mark.parametrize("tasklets", [1, 11, 16])
+@pytest.mark.parametrize("tasklets", [1, 16])
 def test_kernels_of_several_tasklets(translated, tasklets):
     source = Path(__file__).with_name("agreement.c")
     program = load_program(compile_kernel(source, nr_tasklets=tasklets, stack_size=512))
@@ -60,10 +59,8 @@ def test_kernels_of_several_tasklets(translated, tasklets):
 
 
 CASES = [
-    *(
-        (*variant, None)
-        for variant in itertools.product(Algorithm, (Sampling.SEQ, Sampling.RAN), NumberFormat)
-    ),
+    *((Algorithm.Q_LEARNING, Sampling.SEQ, number_format, None) for number_format in NumberFormat),
+    *((Algorithm.SARSA, Sampling.RAN, number_format, None) for number_format in NumberFormat),
     (Algorithm.Q_LEARNING, Sampling.SEQ, NumberFormat.INT32, 16),
     (Algorithm.SARSA, Sampling.RAN, NumberFormat.FP32, 3),
 ]
