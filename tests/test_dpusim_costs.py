@@ -291,6 +291,38 @@ def test_widening_and_narrowing(a):
     assert call("truncdfsf2", wide & 0xFFFFFFFF, wide >> 32)[0::2] == (a, 22)
 
 
+ONE, MINUS_ONE, HALF, LARGE = 0x3F800000, 0xBF800000, 0x3F000000, 0x4B800001
+D_ZERO, D_ONE, D_TWO, D_MINUS_ONE = (0, 0), (0, 0x3FF00000), (0, 0x40000000), (0, 0xBFF00000)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "cost"),
+    [
+        *(("floatunsisf", (x,), cost) for x, cost in ((0, 3), (2**24 - 1, 11), (2**24, 19))),
+        *(("fixsfsi", (x,), cost) for x, cost in ((HALF, 11), (ONE, 27), (LARGE, 27), (MINUS_ONE, 34))),
+        *(("fixunssfsi", (x,), cost) for x, cost in ((HALF, 7), (ONE, 15))),
+        *(("floatsidf", (x,), cost) for x, cost in ((0, 3), (7, 26), (2**32 - 7, 26))),
+        *(("floatunsidf", (x,), cost) for x, cost in ((0, 3), (7, 16))),
+        ("fixdfsi", D_ONE, 18),
+        ("fixunsdfsi", D_ONE, 19),
+        *((name, (7, 0), 60) for name in ("floatdisf", "floatundisf", "floatdidf", "floatundidf")),
+        *((name, (ONE, 0), 60) for name in ("fixsfdi", "fixunssfdi", "fixdfdi", "fixunsdfdi")),
+        *((name, (7, 0, 3), 10) for name in ("ashldi3", "lshrdi3", "ashrdi3")),
+        ("muldi3", (7, 0, 3, 0), 123),
+        ("unordsf2", (ONE, ONE), 7),
+        ("ltdf2", (*D_ONE, *D_TWO), 25),
+        *(("adddf3", (*D_ONE, *x), cost) for x, cost in ((D_TWO, 99), (D_ZERO, 30), (D_MINUS_ONE, 57))),
+        *(("subdf3", (*D_ONE, *x), cost) for x, cost in ((D_TWO, 107), (D_ZERO, 38), (D_ONE, 65))),
+        *(("muldf3", (*D_ONE, *x), cost) for x, cost in ((D_TWO, 620), (D_ZERO, 47))),
+        *(("divdf3", (*x, *D_TWO), cost) for x, cost in ((D_ONE, 2043), (D_ZERO, 66))),
+        *(("divsf3", (x, ONE), cost) for x, cost in ((ONE, 983), (0, 33))),
+    ],
+)
+def test_costs_are_those_of_the_table(name, words, cost):
+    """Doubles, conversions and shifts, as measured or estimated in the table of costs.h."""
+    assert call(name, *words)[2] == cost
+
+
 @pytest.mark.parametrize(
     ("name", "operands", "cycles", "around"),
     [

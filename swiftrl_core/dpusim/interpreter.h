@@ -3,7 +3,7 @@
  *   LOOP_FAST  a tasklet runs until it must wait
  *   LOOP_STEP  a tasklet runs up to the next instruction that others could notice, or that depends on them: a load, a
  *              store, a transfer, a lock, a fault. What it does before is between itself and its registers, so it may
- *              be done at once; the exact run then lets as many issue slots pass. Its `limit` is a step_reach
+ *              be done at once; the exact run then lets as many issue slots pass. Its `limit` is a step_reach.
  *   LOOP_ONE   a tasklet runs one charged instruction, for a run that counts where they are
  *
  * Threaded code: every op holds the address of the code that executes it. `count + op->before` is the number of DPU
