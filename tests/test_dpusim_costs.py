@@ -7,7 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swiftrl_core.dpusim.machine import library
+from swiftrl_core.dpusim.compile import compile_kernel
+from swiftrl_core.dpusim.elf import load_program
+from swiftrl_core.dpusim.machine import Machine, library, run_counted
 from swiftrl_core.dpusim.rv32 import Routine
 
 DIVIDED_BY_ZERO = 0xFFFFFFFF
@@ -344,3 +346,46 @@ def test_shortcuts_do_not_stall():
     assert slots("subdf3", 2.0, 2.0) == 57 + 8
     assert slots("udivdi3", 3, 2**40) == 20
     assert slots("udivdi3", 2**40 - 1, 1) == 30 + 64 * 40 // 3 + 40
+
+
+BLOCKS = """
+#include <defs.h>
+#include <stdint.h>
+#include <string.h>
+__host uint32_t copies, shift, n;
+uint32_t from[1024], to[1024];
+int main(void) {
+  if (copies)
+    memcpy((uint8_t *)to + shift, from, n);
+  else
+    memset((uint8_t *)to + shift, 1, n);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory):
+    source = tmp_path_factory.mktemp("blocks") / "kernel.c"
+    source.write_text(BLOCKS)
+    return load_program(compile_kernel(source, nr_tasklets=1))
+
+
+@pytest.mark.parametrize(
+    ("copies", "shift", "n", "cost"),
+    [
+        (1, 0, 64, 24 + 80),
+        (1, 0, 1024, 24 + 1280),
+        (1, 1, 64, 45 + 80),
+        (0, 0, 64, 20 + 48),
+        (0, 0, 1024, 20 + 768),
+        (0, 1, 64, 28 + 48),
+    ],
+)
+def test_blocks_cost_what_the_table_says(blocks, copies, shift, n, cost):
+    machine = Machine(blocks)
+    for name, value in {"copies": copies, "shift": shift, "n": n}.items():
+        machine.write_wram(blocks.symbols[name][0], np.uint32(value))
+    _, counts = run_counted(machine)
+    assert machine.fault is None
+    assert counts.max() == 1 + cost  # the call, and the routine
