@@ -29,8 +29,8 @@ HERE = Path(__file__).parent
 #: Modelled DPU instructions after which a run counts as hung.
 INSTRUCTION_BUDGET = 10**12
 MAX_TASKLETS = 24
-#: What translating a program takes, in seconds for each of its instructions (0.6 to 0.9 s for 170, 6 s for 1,850). It pays for
-#: a program that has run for as long.
+#: What translating a program takes, in seconds for each of its instructions (0.6 to 0.9 s for 170, 6 s for
+#: 1,850). It pays for a program that has run for as long.
 TRANSLATION_S = 0.0033
 
 #: Sentences for the codes of machine.h; `{address}` and `{value}` as the machine recorded them.
