@@ -1,4 +1,4 @@
-/* Runs the CPU engine and its baselines under a sanitizer: threads train disjoint groups, then share a table. Built with
+/* Runs the CPU engine and its baselines under a sanitizer: threads train disjoint teams, then share a table. Built with
  * engine.c, scalar.c and shared.c by tests/test_cpu_sanitizers.py; exits with 0 if lanes and scalar code agree. */
 #include <pthread.h>
 #include <stdint.h>
@@ -8,19 +8,20 @@
 
 #include "layout.h"
 
-#define CORES 45
+#define CORES 150
 #define THREADS 3
 #define EPISODES 5
 #define ENTRIES (N_STATES * N_ACTIONS)
 
 struct step;
 int64_t lanes(void);
-int64_t steps_bytes(int64_t longest);
+int64_t team_cores(void);
+int64_t steps_bytes(int64_t steps);
 void unpack(struct step *steps, const int64_t *step_starts, const struct transition *records, const int64_t *starts,
             int64_t cores, int64_t first, int64_t last);
-int train_groups(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
-                 const int64_t *step_starts, const struct transition *records, const int64_t *starts,
-                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last);
+int train_teams(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
+                const int64_t *step_starts, const struct transition *records, const int64_t *starts,
+                struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last);
 void train_cores(const value_t *table, const value_t *targets, value_t *local, const struct transition *records,
                  const int64_t *starts, struct learner_args *args, int64_t *passes, int64_t first, int64_t last);
 void train_shared(value_t *q, const struct transition *chunk, struct learner_args *args);
@@ -30,7 +31,7 @@ static struct learner_args args[CORES], again[CORES];
 static value_t table[ENTRIES], by_lanes[CORES * ENTRIES], by_core[CORES * ENTRIES];
 static struct transition *records;
 static struct step *steps;
-static int64_t groups;
+static int64_t teams;
 
 static uint32_t draw(uint32_t n) { return (uint32_t)rand() % n; }
 
@@ -56,22 +57,22 @@ static void make_chunks(void) {
   }
 }
 
-static void make_groups(void) {
-  groups = (CORES + lanes() - 1) / lanes();
-  for (int64_t g = 0; g < groups; g++) {
-    int64_t longest = 0;
-    for (int64_t c = g * lanes(); c < CORES && c < (g + 1) * lanes(); c++)
+static void make_teams(void) {
+  teams = (CORES + team_cores() - 1) / team_cores();
+  for (int64_t t = 0; t < teams; t++) {
+    int64_t longest = 0, first = t * team_cores(), last = first + team_cores() < CORES ? first + team_cores() : CORES;
+    for (int64_t c = first; c < last; c++)
       if (starts[c + 1] - starts[c] > longest) longest = starts[c + 1] - starts[c];
-    step_starts[g + 1] = step_starts[g] + longest;
+    step_starts[t + 1] = step_starts[t] + longest * ((last - first + lanes() - 1) / lanes());
   }
-  steps = aligned_alloc(64, (size_t)(steps_bytes(step_starts[groups]) + 63) / 64 * 64);
-  unpack(steps, step_starts, records, starts, CORES, 0, groups);
+  steps = aligned_alloc(64, (size_t)(steps_bytes(step_starts[teams]) + 63) / 64 * 64);
+  unpack(steps, step_starts, records, starts, CORES, 0, teams);
 }
 
 static void *lanes_thread(void *number) {
   int64_t t = (int64_t)(intptr_t)number;
-  int64_t failed = train_groups(table, table, by_lanes, steps, step_starts, records, starts, args, passes, CORES,
-                                groups * t / THREADS, groups * (t + 1) / THREADS);
+  int64_t failed = train_teams(table, table, by_lanes, steps, step_starts, records, starts, args, passes, CORES,
+                               teams * t / THREADS, teams * (t + 1) / THREADS);
   return (void *)(intptr_t)failed;
 }
 
@@ -96,7 +97,7 @@ static int run(void *(*work)(void *)) {
 int main(void) {
   srand(1);
   make_chunks();
-  make_groups();
+  make_teams();
   if (run(lanes_thread)) return 2;
   train_cores(table, table, by_core, records, starts, again, passes, 0, CORES);
   if (memcmp(by_lanes, by_core, sizeof(by_core))) return 3;

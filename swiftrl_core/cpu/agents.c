@@ -28,6 +28,8 @@
 #include <string.h>
 
 #include "layout.h"
+#define TEAM 8
+
 /* In this order: a vector of numbers first, then what the kernel does with one. */
 #include "lanes.h"
 #if NUMBER_FORMAT != NUMBER_FORMAT_FP32
@@ -41,7 +43,6 @@
 
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 #define ENTRIES (N_STATES * N_ACTIONS)
-#define TEAM 8
 #define CACHE_LINE 64
 
 /* Actions in a group: near the root of their number a group and the kept numbers of a row together are least. */

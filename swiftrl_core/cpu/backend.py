@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
 MOST_ROWS = 2**32 - 1
-"""Of the cores in one vector: in RAN its lanes count records in words of 32 bits."""
+"""Of the cores in a team: in RAN their lanes count its records in words of 32 bits."""
 FEW_CORES = 4
 """Up to so many cores one after another are faster than lanes that mostly stand empty."""
 
@@ -96,10 +96,10 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     for name, arguments, result in (
         ("lanes", [], count),
-        ("team", [], count),
+        ("team_cores", [], count),
         ("steps_bytes", [count], count),
         ("unpack", [pointer] * 4 + [count] * 3, None),
-        ("train_groups", [pointer] * 9 + [count] * 3, ctypes.c_int),
+        ("train_teams", [pointer] * 9 + [count] * 3, ctypes.c_int),
         ("train_cores", [pointer] * 7 + [count] * 2, None),
     ):
         function = getattr(engine, name)
@@ -131,7 +131,7 @@ class CpuBackend:
         self._pool = ThreadPoolExecutor(threads)
         self._by_lanes = by_lanes
         self._lanes = self._engine.lanes()
-        self._groups = -(-cores // self._lanes)
+        self._teams = -(-cores // self._engine.team_cores())
         self._chunks: Chunks | None = None
 
     def load(self, chunks: Chunks) -> float:
@@ -162,9 +162,9 @@ class CpuBackend:
         self._targets = self._table if targets is None else np.ascontiguousarray(targets, self._tables.dtype)
         start = time.perf_counter()
         if self._by_lanes:
-            self._share_out(self._groups, self._engine.team(), self._train_groups)
+            self._share_out(self._teams, self._train_teams)
         else:
-            self._share_out(len(self._tables), 1, self._train_cores)
+            self._share_out(len(self._tables), self._train_cores)
         seconds = time.perf_counter() - start
         executed = int(self._passes @ self._chunks.lengths)
         return Round(self._tables, 0.0, seconds, 0.0, executed)
@@ -182,42 +182,42 @@ class CpuBackend:
         """Stop the threads."""
         self._pool.shutdown()
 
-    def _share_out(self, items: int, unit: int, work: Callable[[int, int], None]) -> None:
-        """Have the threads do work(first, last) over all items, cut at multiples of `unit`.
+    def _share_out(self, items: int, work: Callable[[int, int], None]) -> None:
+        """Have the threads do work(first, last) over all items.
 
-        A task is half of a thread's share of what is left, down to one unit: few calls, and threads that end
+        A task is half of a thread's share of what is left, down to one item: few calls, and threads that end
         together.
         """
-        units = -(-items // unit)
         edges = [0]
-        while edges[-1] < units:
-            edges.append(edges[-1] + max(1, (units - edges[-1]) // (2 * self._threads)))
-        cuts = [min(edge * unit, items) for edge in edges]
-        list(self._pool.map(work, cuts[:-1], cuts[1:]))
+        while edges[-1] < items:
+            edges.append(edges[-1] + max(1, (items - edges[-1]) // (2 * self._threads)))
+        list(self._pool.map(work, edges[:-1], edges[1:]))
 
     def _unpack(self, chunks: Chunks) -> None:
-        firsts = np.arange(0, chunks.cores, self._lanes)
+        together = self._engine.team_cores()
+        firsts = np.arange(0, chunks.cores, together)
         rows = int(np.add.reduceat(chunks.lengths, firsts).max())
         if rows > MOST_ROWS:
             raise SwiftRLError(
-                f"{self._lanes} neighbouring cores share {rows:,} transitions; the cpu backend takes at most "
+                f"{together} neighbouring cores share {rows:,} transitions; the cpu backend takes at most "
                 f"{MOST_ROWS:,}: use more cores, or fewer transitions"
             )
+        groups = -(-np.minimum(chunks.cores - firsts, together) // self._lanes)
         longest = np.maximum.reduceat(chunks.lengths, firsts)
-        self._step_starts = np.concatenate(([0], np.cumsum(longest)))
+        self._step_starts = np.concatenate(([0], np.cumsum(groups * longest)))
         self._steps = _aligned(self._engine.steps_bytes(int(self._step_starts[-1])))
 
         def unpack(first: int, last: int) -> None:
             arrays = (self._steps, self._step_starts, chunks.records, chunks.starts)
             self._engine.unpack(*_pointers(arrays), chunks.cores, first, last)
 
-        self._share_out(self._groups, 1, unpack)
+        self._share_out(self._teams, unpack)
 
-    def _train_groups(self, first: int, last: int) -> None:
+    def _train_teams(self, first: int, last: int) -> None:
         tables = (self._table, self._targets, self._tables)
         chunks = (self._steps, self._step_starts, self._chunks.records, self._chunks.starts)
         arrays = (*tables, *chunks, self._args, self._passes)
-        if self._engine.train_groups(*_pointers(arrays), len(self._tables), first, last):
+        if self._engine.train_teams(*_pointers(arrays), len(self._tables), first, last):
             raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
 
     def _train_cores(self, first: int, last: int) -> None:

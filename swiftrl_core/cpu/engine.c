@@ -18,6 +18,13 @@
 #include <string.h>
 
 #include "layout.h"
+
+/* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
+ * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache, else two: three
+ * groups of 16 lanes, or four of 8, which are done sooner and wait as long. (A row waits for its entries that are still
+ * on their way to the cache, and the next row often is the one just written.) */
+#define TEAM (LANES == 16 ? (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2) : (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2))
+
 /* In this order: a vector of numbers first, then what the kernel does with one. */
 #include "lanes.h"
 #define LCG_WORD words_t
@@ -34,24 +41,13 @@
 #define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
 #define AHEAD (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
-/* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
- * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache, else two: three
- * groups of 16 lanes, or four of 8, which are done sooner and wait as long. (A row waits for its entries that are still
- * on their way to the cache, and the next row often is the one just written.) */
-#if LANES == 16
-#define TEAM (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2)
-#else
-#define TEAM (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2)
-#endif
-
-/* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands in the table, where the row of the next
+/* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands (lanes.h), where the row of the next
  * state does (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's
  * number, N_STATES after termination. In SEQ and STR steps are unpacked once for all episodes. In RAN every lane goes
  * its own way: steps are dealt as the lanes draw them, BLOCK at a time, then learned from. So draws wait for no table,
- * learning for no draw, and many records are fetched at once from all over the chunks. (32 was faster than 8 or 128.) */
+ * learning for no draw, and many records are fetched at once from all over the chunks. (32 beat 8 and 128.) */
 #define BLOCK (SAMPLING == SAMPLING_RAN ? 32 : 1)
 #define PLACE_OF(PAIR) ((PAIR) / N_ACTIONS * ROW + (PAIR) % N_ACTIONS)
-#define NEXT_PLACE(STATE) (BOOTSTRAP == BOOTSTRAP_FROZEN ? (STATE) : (STATE) * ROW)
 struct step {
   _Alignas(4 * LANES) value_t reward[LANES];
   place_t entry[LANES];
@@ -59,54 +55,73 @@ struct step {
 };
 
 struct group {
-  value_t *tables;          /* LANES of them, TABLE entries apart */
-  const struct step *steps; /* SEQ and STR; a shorter lane's last one is padding: it teaches the spare row nothing */
-  int64_t longest;
   words_t length;
   words_t random;
+  words_t origin;         /* the place where each lane's table begins */
   uint32_t passes[LANES]; /* of each lane until it rested */
-  value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   mask_t rests;           /* lanes whose last pass changed nothing */
+  words_t start;          /* RAN: where among the team's records each lane's begin */
+  words_t reciprocal;     /* (2^32 - 1) / length */
+  mask_t choice[BLOCK];   /* SARSA: what draw_choice drew */
+};
+
+/* Steps of a team alternate as its groups do, so that one register leads to all of them, as one does to all tables. A
+ * lane whose chunk ends before the team's longest has padding for the rest: it teaches the spare row nothing. */
+struct team {
+  value_t *tables;        /* one a lane, TABLE entries apart */
+  value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   const value_t *targets; /* UPDATE_VR: Tbar, and max Qbar(s, .) where a row begins; in the shape of a table */
   const value_t *values;
   value_t *ahead;                   /* BOOTSTRAP_FROZEN: that of learn.h, state s of lane l at s * LANES + l */
-  const struct transition *records; /* RAN: the chunks themselves, and where among them each lane's begins */
-  words_t start;
-  words_t reciprocal; /* (2^32 - 1) / length */
-  struct step dealt[BLOCK];
-  mask_t choice[BLOCK]; /* SARSA: what draw_choice drew */
+  const struct step *steps;         /* SEQ and STR: step i of group g is the one at i * groups + g */
+  const struct transition *records; /* RAN: the chunks themselves */
+  int64_t longest;
+  int groups; /* TEAM, or fewer at the end */
+  struct group group[TEAM];
+  struct step dealt[BLOCK * TEAM];
 };
 
 int64_t lanes(void) { return LANES; }
 
-int64_t team(void) { return TEAM; }
+int64_t team_cores(void) { return TEAM * LANES; }
 
-/* Bytes of `longest` transitions of every lane; none in RAN, which reads the chunks themselves. */
-int64_t steps_bytes(int64_t longest) { return SAMPLING == SAMPLING_RAN ? 0 : longest * (int64_t)sizeof(struct step); }
+/* Bytes of `steps` steps of a group; none in RAN, which reads the chunks themselves. */
+int64_t steps_bytes(int64_t steps) { return SAMPLING == SAMPLING_RAN ? 0 : steps * (int64_t)sizeof(struct step); }
 
-/* One lane of a group's steps: its core's chunk, then padding up to the group's longest. */
-static void unpack_lane(struct step *steps, int64_t longest, int lane, const struct transition *chunk, int64_t length) {
-  for (int64_t i = 0; i < longest; i++) {
-    uint32_t step = i < length ? chunk[i].step : 0, pair = step & 0xffff;
-    uint32_t next = i >= length || step >> 31 ? N_STATES : (step >> 16) & 0x7fff;
-    steps[i].entry[lane] = (place_t)(i < length ? PLACE_OF(pair) : SPARE);
-    steps[i].next[lane] = (place_t)NEXT_PLACE(next);
-    steps[i].reward[lane] = i < length ? chunk[i].reward : 0;
+/* Groups of a team that have cores. */
+static int groups_of(int64_t team, int64_t cores) {
+  int64_t groups = (cores + LANES - 1) / LANES - team * TEAM;
+  return groups < TEAM ? (int)groups : TEAM;
+}
+
+/* One lane of a team's steps: its core's chunk, then padding up to the team's longest. */
+static void unpack_lane(struct step *steps, int64_t longest, int groups, int lane, const struct transition *chunk,
+                        int64_t length) {
+  uint32_t origin = TABLE_AT(lane), l = lane % LANES;
+  struct step *step = steps + lane / LANES;
+  for (int64_t i = 0; i < longest; i++, step += groups) {
+    uint32_t word = i < length ? chunk[i].step : 0, pair = word & 0xffff;
+    uint32_t next = i >= length || word >> 31 ? N_STATES : (word >> 16) & 0x7fff;
+    step->entry[l] = (place_t)(origin + (i < length ? PLACE_OF(pair) : SPARE));
+    step->next[l] = (place_t)(BOOTSTRAP == BOOTSTRAP_FROZEN ? next : origin + next * ROW);
+    step->reward[l] = i < length ? chunk[i].reward : 0;
   }
 }
 
-/* Unpack the chunks of groups first .. last - 1, except in RAN. Core c owns records starts[c] .. starts[c + 1] - 1, and
- * step_starts[g + 1] - step_starts[g] is how many transitions the longest chunk of group g has. */
+/* Unpack the chunks of teams first .. last - 1, except in RAN. Core c owns records starts[c] .. starts[c + 1] - 1. The
+ * steps of team t begin at step_starts[t], and each of its groups has as many as the longest of the team's chunks. */
 void unpack(struct step *steps, const int64_t *step_starts, const struct transition *records, const int64_t *starts,
             int64_t cores, int64_t first, int64_t last) {
   if (SAMPLING == SAMPLING_RAN) return;
-  for (int64_t group = first; group < last; group++)
-    for (int lane = 0; lane < LANES; lane++) {
-      int64_t core = group * LANES + lane, at = core < cores ? core : 0;
+  for (int64_t team = first; team < last; team++) {
+    int groups = groups_of(team, cores);
+    int64_t longest = (step_starts[team + 1] - step_starts[team]) / groups;
+    for (int lane = 0; lane < groups * LANES; lane++) {
+      int64_t core = team * TEAM * LANES + lane, at = core < cores ? core : 0;
       int64_t length = core < cores ? starts[core + 1] - starts[core] : 0;
-      unpack_lane(steps + step_starts[group], step_starts[group + 1] - step_starts[group], lane, records + starts[at],
-                  length);
+      unpack_lane(steps + step_starts[team], longest, groups, lane, records + starts[at], length);
     }
+  }
 }
 
 #if ALGORITHM == ALGORITHM_SARSA
@@ -122,40 +137,45 @@ INLINE mask_t draw_choice(mask_t terminated, words_t *random, uint32_t explore_b
 }
 #endif
 
+/* What the places of a group count from. */
+INLINE value_t *tables_of(const struct team *team, int g) { return team->tables + g * LANES * APART; }
+
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
 /* look_ahead of learn.h, for every state of every lane; nothing lies ahead of termination: x + -0 is x for every x. */
-static void look_ahead(struct group *group, const struct learner_args *args) {
+static void look_ahead(struct team *team, int g, const struct learner_args *args) {
+  value_t *ahead = team->ahead + g * LANES * AHEAD;
   for (uint32_t s = 0; s < N_STATES; s++) {
     place_t place[LANES];
-    for (int l = 0; l < LANES; l++) place[l] = (place_t)(s * ROW);
-    lanes_t value = largest_of_rows(group->tables, fetch(place));
-    if (UPDATE == UPDATE_VR) value -= group->values[s * ROW];
-    *(lanes_t *)(group->ahead + s * LANES) = discounted(value, args);
+    for (int l = 0; l < LANES; l++) place[l] = (place_t)(TABLE_AT(g * LANES + l) + s * ROW);
+    lanes_t value = largest_of_rows(tables_of(team, g), fetch(place));
+    if (UPDATE == UPDATE_VR) value -= team->values[s * ROW];
+    *(lanes_t *)(ahead + s * LANES) = discounted(value, args);
   }
-  for (int l = 0; l < LANES; l++) group->ahead[N_STATES * LANES + l] = (value_t)-0.0f;
+  for (int l = 0; l < LANES; l++) ahead[N_STATES * LANES + l] = (value_t)-0.0f;
 }
 
 /* learn of learn.h: every lane learns from its transition, out of what its pass began with. */
-INLINE void learn(struct group *group, const struct step *step, mask_t choice, const struct learner_args *args) {
+INLINE void learn(struct team *team, int g, const struct step *step, mask_t choice, const struct learner_args *args) {
   (void)choice;
+  const value_t *all = team->ahead + g * LANES * AHEAD;
   lanes_t ahead;
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) ahead[l] = group->ahead[step->next[l] * LANES + l];
+  for (int l = 0; l < LANES; l++) ahead[l] = all[step->next[l] * LANES + l];
   lanes_t reward = *(const lanes_t *)step->reward;
-  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(group->targets, step->entry) : reward) + ahead;
+  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(team->targets, step->entry, g * LANES) : reward) + ahead;
   places_t entry = fetch(step->entry);
-  lanes_t old = load_entries(group->tables, entry);
-  store_entries(group->tables, entry, old + step_towards(target, old, args));
+  lanes_t old = load_entries(tables_of(team, g), entry);
+  store_entries(tables_of(team, g), entry, old + step_towards(target, old, args));
 }
 #else
 /* Q(s', .) becomes one number: the largest, or that of SARSA's choice. */
-INLINE lanes_t value_of_next(const struct group *group, places_t next, mask_t choice) {
+INLINE lanes_t value_of_next(const value_t *tables, places_t next, mask_t choice) {
 #if ALGORITHM == ALGORITHM_Q_LEARNING
   (void)choice;
-  return largest_of_rows(group->tables, next);
+  return largest_of_rows(tables, next);
 #else
   lanes_t column[ROW];
-  load_columns(column, group->tables, next);
+  load_columns(column, tables, next);
   lanes_t value = largest_of_columns(column);
   for (int a = 0; a < N_ACTIONS; a++) value = choose(choice == a, column[a], value);
   return value;
@@ -165,17 +185,17 @@ INLINE lanes_t value_of_next(const struct group *group, places_t next, mask_t ch
 /* td_update of td_update.h, or in UPDATE_VR learn of learn.h: every lane learns from its transition. After termination
  * the spare row stands for the next one: r + gamma * 0 is r. (It is +0 for an r of -0, but no entry that learns from
  * either can tell.) */
-INLINE void learn(struct group *group, const struct step *step, mask_t choice, const struct learner_args *args) {
-  places_t next = fetch(step->next);
-  lanes_t reward = *(const lanes_t *)step->reward, value = value_of_next(group, next, choice);
+INLINE void learn(struct team *team, int g, const struct step *step, mask_t choice, const struct learner_args *args) {
+  value_t *tables = tables_of(team, g);
+  lanes_t reward = *(const lanes_t *)step->reward, value = value_of_next(tables, fetch(step->next), choice);
   if (UPDATE == UPDATE_VR) {
-    reward = load_shared(group->targets, step->entry);
-    value -= load_shared(group->values, step->next);
+    reward = load_shared(team->targets, step->entry, g * LANES);
+    value -= load_shared(team->values, step->next, g * LANES);
   }
   lanes_t target = bootstrapped_target(reward, value, args);
   places_t entry = fetch(step->entry);
-  lanes_t old = load_entries(group->tables, entry);
-  store_entries(group->tables, entry, old + step_towards(target, old, args));
+  lanes_t old = load_entries(tables, entry);
+  store_entries(tables, entry, old + step_towards(target, old, args));
 }
 #endif
 
@@ -190,20 +210,23 @@ INLINE words_t draw_index(const struct group *group, words_t *random) {
 }
 
 /* Step i of a pass, and in SARSA its choice. A lane that has made its draws takes padding and does not draw. */
-INLINE void deal(struct group *group, int64_t i, const struct learner_args *args) {
+INLINE void deal(struct team *team, int g, int groups, int64_t i, const struct learner_args *args) {
+  (void)groups;
+  struct group *group = &team->group[g];
   words_t drawn = group->random;
   words_t at = draw_index(group, &drawn);
   mask_t draws = group->length > (uint32_t)i;
   group->random = choose_words(draws, drawn, group->random);
   at = group->start + (at & (words_t)draws);
   words_t packed, reward;
-  load_records(&packed, &reward, group->records, at);
+  load_records(&packed, &reward, team->records, at);
   reward &= (words_t)draws;
   mask_t terminated = (mask_t)packed >> 31 | ~draws;
   words_t pair = packed & 0xffff;
-  words_t entry = choose_words(draws, PLACE_OF(pair), (words_t){0} + SPARE);
-  words_t next = NEXT_PLACE(choose_words(terminated, (words_t){0} + N_STATES, packed >> 16 & 0x7fff));
-  struct step *step = &group->dealt[i % BLOCK];
+  words_t entry = choose_words(draws, PLACE_OF(pair), (words_t){0} + SPARE) + group->origin;
+  words_t next = choose_words(terminated, (words_t){0} + N_STATES, packed >> 16 & 0x7fff);
+  if (BOOTSTRAP != BOOTSTRAP_FROZEN) next = next * ROW + group->origin;
+  struct step *step = &team->dealt[i % BLOCK * TEAM + g];
   *(lanes_t *)step->reward = (lanes_t)reward;
   store_places(step->entry, entry, next);
 #if ALGORITHM == ALGORITHM_SARSA
@@ -213,81 +236,80 @@ INLINE void deal(struct group *group, int64_t i, const struct learner_args *args
 #endif
 }
 
-INLINE void update(struct group *group, int64_t i, const struct learner_args *args) {
-  learn(group, &group->dealt[i % BLOCK], group->choice[i % BLOCK], args);
+INLINE void update(struct team *team, int g, int groups, int64_t i, const struct learner_args *args) {
+  (void)groups;
+  learn(team, g, &team->dealt[i % BLOCK * TEAM + g], team->group[g].choice[i % BLOCK], args);
 }
 #else
-INLINE void update(struct group *group, int64_t i, const struct learner_args *args) {
-  const struct step *step = &group->steps[i];
+INLINE void update(struct team *team, int g, int groups, int64_t i, const struct learner_args *args) {
+  const struct step *step = &team->steps[i * groups + g];
   mask_t choice = {0};
 #if ALGORITHM == ALGORITHM_SARSA
   typedef place_t next_t __attribute__((vector_size(sizeof(place_t) * LANES)));
-  mask_t terminated = spread(__builtin_convertvector(*(const next_t *)step->next, mask_t) == SPARE);
-  choice = draw_choice(terminated, &group->random, args->explore_below);
+  words_t next = __builtin_convertvector(*(const next_t *)step->next, words_t);
+  mask_t terminated = spread((mask_t)(next == team->group[g].origin + SPARE));
+  choice = draw_choice(terminated, &team->group[g].random, args->explore_below);
 #endif
-  learn(group, step, choice, args);
+  learn(team, g, step, choice, args);
 }
 #endif
 
-/* Steps first, first + STRIDE, .. below last of a whole team: in turns as long as every group has steps left, then what
- * is left of each. The turns are unrolled, since a CPU guesses from an instruction's address which store a load must
- * wait for: with instructions of its own a group waits for itself, not for the one before it. */
-INLINE void in_turns(struct group team[TEAM], int64_t first, int64_t last, const struct learner_args *args,
-                     void (*work)(struct group *, int64_t, const struct learner_args *)) {
-  int64_t shortest = last, i = first;
-  for (int g = 0; g < TEAM; g++)
-    if (team[g].longest < shortest) shortest = team[g].longest;
-  for (; i < shortest; i += STRIDE) {
-#pragma GCC unroll 4
-    for (int g = 0; g < TEAM; g++) work(&team[g], i, args);
+/* Steps first, first + STRIDE, .. below last of a whole team, in turns. These are unrolled, since a CPU guesses from an
+ * instruction's address which store a load must wait for: with instructions of its own a group waits for itself, not
+ * for the one before it. */
+INLINE void in_turns(struct team *team, int64_t first, int64_t last, const struct learner_args *args,
+                     void (*work)(struct team *, int, int, int64_t, const struct learner_args *)) {
+  if (team->groups < TEAM) {
+    for (int64_t i = first; i < last; i += STRIDE)
+      for (int g = 0; g < team->groups; g++) work(team, g, team->groups, i, args);
+    return;
   }
-  for (int g = 0; g < TEAM; g++)
-    for (int64_t k = i; k < last && k < team[g].longest; k += STRIDE) work(&team[g], k, args);
+  for (int64_t i = first; i < last; i += STRIDE) {
+#pragma GCC unroll 4
+    for (int g = 0; g < TEAM; g++) work(team, g, TEAM, i, args);
+  }
 }
 
 /* One episode of a whole team. */
-static void pass(struct group team[TEAM], const struct learner_args *args) {
+static void pass(struct team *team, const struct learner_args *args) {
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
-  for (int g = 0; g < TEAM; g++)
-    if (team[g].longest) look_ahead(&team[g], args);
+  for (int g = 0; g < team->groups; g++) look_ahead(team, g, args);
 #endif
-  int64_t longest = 0;
-  for (int g = 0; g < TEAM; g++)
-    if (team[g].longest > longest) longest = team[g].longest;
 #if SAMPLING == SAMPLING_RAN
-  for (int64_t first = 0; first < longest; first += BLOCK) {
-    in_turns(team, first, first + BLOCK, args, deal);
-    in_turns(team, first, first + BLOCK, args, update);
+  for (int64_t first = 0; first < team->longest; first += BLOCK) {
+    int64_t last = first + BLOCK < team->longest ? first + BLOCK : team->longest;
+    in_turns(team, first, last, args, deal);
+    in_turns(team, first, last, args, update);
   }
 #else
-  for (int64_t offset = 0; offset < STRIDE; offset++) in_turns(team, offset, longest, args, update);
+  for (int64_t offset = 0; offset < STRIDE; offset++) in_turns(team, offset, team->longest, args, update);
 #endif
 }
 
 /* Count a pass for every lane that does not rest yet. A pass of SEQ or STR Q-learning is a function of the table alone,
  * so one that left the table as it was would do so for ever: then the lane rests, and its passes stand for nothing.
  * (Single updates may well have moved an entry and moved it back.) Returns whether any lane still moves. */
-static int count_pass(struct group *group) {
+static int count_pass(struct team *team, int g) {
+  struct group *group = &team->group[g];
   int moves = 0;
   for (int l = 0; l < LANES; l++) {
     group->passes[l] += !group->rests[l];
 #if EARLY_EXIT
-    size_t at = (size_t)l * TABLE, bytes = TABLE * sizeof(value_t);
-    group->rests[l] = group->length[l] ? -!memcmp(group->before + at, group->tables + at, bytes) : -1;
-    memcpy(group->before + at, group->tables + at, bytes);
+    size_t at = (size_t)(g * LANES + l) * TABLE, bytes = TABLE * sizeof(value_t);
+    group->rests[l] = group->length[l] ? -!memcmp(team->before + at, team->tables + at, bytes) : -1;
+    memcpy(team->before + at, team->tables + at, bytes);
 #endif
     moves |= !group->rests[l];
   }
   return moves;
 }
 
-static void train_team(struct group team[TEAM], const struct learner_args *args) {
+static void train_team(struct team *team, const struct learner_args *args) {
   int moves = 1;
   for (uint32_t episode = 0; episode < args->episodes && moves; episode++) {
     pass(team, args);
     moves = 0;
-    for (int g = 0; g < TEAM; g++)
-      if (team[g].longest) moves |= count_pass(&team[g]);
+    for (int g = 0; g < team->groups; g++) moves |= count_pass(team, g);
   }
 }
 
@@ -316,69 +338,72 @@ static void keep_values(value_t *values, const value_t *table) {
   }
 }
 
-/* Make a group ready: every lane starts from the same table. A group past the last is empty and fills up a team. */
-static void start(struct group *group, int64_t number, value_t *tables, const value_t *table, const struct step *steps,
-                  const int64_t *step_starts, const struct transition *records, const int64_t *starts,
-                  const struct learner_args *args, int64_t cores, int64_t last) {
-  *group = (struct group){.tables = tables, .before = EARLY_EXIT ? tables + TEAM * LANES * TABLE : 0};
-  if (number >= last) return;
-  if (SAMPLING != SAMPLING_RAN) group->steps = steps + step_starts[number];
-  group->records = records + starts[number * LANES];
-  group->longest = step_starts[number + 1] - step_starts[number];
-  widen(tables, table);
-  for (int l = 1; l < LANES; l++) memcpy(tables + l * TABLE, tables, TABLE * sizeof(value_t));
-  if (EARLY_EXIT) memcpy(group->before, tables, LANES * TABLE * sizeof(value_t));
-  for (int64_t l = 0, core = number * LANES; l < LANES; l++, core++) {
-    group->length[l] = core < cores ? args[core].transitions : 0;
-    group->random[l] = core < cores ? args[core].random_state : 0;
-    group->start[l] = core < cores ? (uint32_t)(starts[core] - starts[number * LANES]) : 0;
-    group->reciprocal[l] = core < cores ? UINT32_MAX / args[core].transitions : 0;
+/* Make a team's lanes ready: all start from the same table. */
+static void start(struct team *team, int64_t number, const value_t *table, const int64_t *starts,
+                  const struct learner_args *args, int64_t cores) {
+  team->groups = groups_of(number, cores);
+  int64_t core = number * TEAM * LANES;
+  team->longest = 0;
+  for (int lane = 0; lane < team->groups * LANES; lane++, core++) {
+    struct group *group = &team->group[lane / LANES];
+    int l = lane % LANES, fills = core < cores;
+    if (l == 0) *group = (struct group){0};
+    if (fills && args[core].transitions > team->longest) team->longest = args[core].transitions;
+    group->origin[l] = TABLE_AT(lane);
+    group->length[l] = fills ? args[core].transitions : 0;
+    group->random[l] = fills ? args[core].random_state : 0;
+    group->start[l] = fills ? (uint32_t)(starts[core] - starts[number * TEAM * LANES]) : 0;
+    group->reciprocal[l] = fills ? UINT32_MAX / args[core].transitions : 0;
+    if (lane == 0) widen(team->tables, table);
+    if (lane > 0) memcpy(team->tables + lane * TABLE, team->tables, TABLE * sizeof(value_t));
   }
+  if (EARLY_EXIT) memcpy(team->before, team->tables, team->groups * LANES * TABLE * sizeof(value_t));
 }
 
-/* Hand back a group's tables, where its generators stopped, and how many passes each core made. */
-static void finish(const struct group *group, int64_t number, value_t *local, struct learner_args *args,
-                   int64_t *passes, int64_t cores) {
-  for (int64_t l = 0, core = number * LANES; l < LANES && core < cores; l++, core++) {
+/* Hand back a team's tables, where its generators stopped, and how many passes each core made. */
+static void finish(const struct team *team, int64_t number, value_t *local, struct learner_args *args, int64_t *passes,
+                   int64_t cores) {
+  for (int64_t lane = 0, core = number * TEAM * LANES; lane < TEAM * LANES && core < cores; lane++, core++) {
     for (int64_t s = 0; s < N_STATES; s++)
-      memcpy(local + (core * N_STATES + s) * N_ACTIONS, group->tables + l * TABLE + s * ROW,
+      memcpy(local + (core * N_STATES + s) * N_ACTIONS, team->tables + lane * TABLE + s * ROW,
              N_ACTIONS * sizeof(value_t));
-    args[core].random_state = group->random[l];
-    passes[core] = group->passes[l];
+    args[core].random_state = team->group[lane / LANES].random[lane % LANES];
+    passes[core] = team->group[lane / LANES].passes[lane % LANES];
   }
 }
 
-/* Train the cores of groups first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at
+/* Train the cores of teams first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at
  * local + c * N_STATES * N_ACTIONS. Coefficients and episodes are those of the first of these cores. Returns 0, or -1
  * where memory is short. */
-int train_groups(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
-                 const int64_t *step_starts, const struct transition *records, const int64_t *starts,
-                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
+int train_teams(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
+                const int64_t *step_starts, const struct transition *records, const int64_t *starts,
+                struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
   /* Whole pages, so that where the tables fall in the cache, and with it the speed, is the same in every process. */
   size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * AHEAD) * sizeof(value_t);
   value_t *tables = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
   if (!tables) return -1;
   value_t *shared_targets = tables + (1 + EARLY_EXIT) * TEAM * LANES * TABLE, *values = shared_targets + TABLE;
-  value_t *ahead = shared_targets + 2 * SHARED * TABLE;
   if (SHARED) {
     widen(shared_targets, targets);
     memset(values, 0, TABLE * sizeof(value_t));
     keep_values(values, table);
   }
-  struct learner_args coefficients = args[first * LANES];
+  struct learner_args coefficients = args[first * TEAM * LANES];
 #if NUMBER_FORMAT == NUMBER_FORMAT_INT32
   as_multiplier(&coefficients.alpha, &coefficients.alpha_scale);
   as_multiplier(&coefficients.gamma, &coefficients.gamma_scale);
 #endif
-  for (int64_t number = first; number < last; number += TEAM) {
-    struct group team[TEAM];
-    for (int64_t g = 0; g < TEAM; g++)
-      start(&team[g], number + g, tables + g * LANES * TABLE, table, steps, step_starts, records, starts, args, cores,
-            last);
-    for (int64_t g = 0; g < TEAM; g++)
-      team[g].targets = shared_targets, team[g].values = values, team[g].ahead = ahead + g * LANES * AHEAD;
-    train_team(team, &coefficients);
-    for (int64_t g = 0; g < TEAM && number + g < last; g++) finish(&team[g], number + g, local, args, passes, cores);
+  struct team team = {.tables = tables,
+                      .before = tables + TEAM * LANES * TABLE,
+                      .targets = shared_targets,
+                      .values = values,
+                      .ahead = shared_targets + 2 * SHARED * TABLE};
+  for (int64_t number = first; number < last; number++) {
+    if (SAMPLING != SAMPLING_RAN) team.steps = steps + step_starts[number];
+    team.records = records + starts[number * TEAM * LANES];
+    start(&team, number, table, starts, args, cores);
+    train_team(&team, &coefficients);
+    finish(&team, number, local, args, passes, cores);
   }
   free(tables);
   return 0;

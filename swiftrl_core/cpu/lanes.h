@@ -6,7 +6,7 @@
  * registers makes columns of them: column a holds Q(s', a) of every lane, each lane with an s' of its own. The plain
  * loops at the end say what is meant; AVX-512 and AVX2 say the same in their own instructions.
  *
- * Needs N_STATES, N_ACTIONS and value_t. */
+ * Needs N_STATES, N_ACTIONS, value_t, and TEAM, which is how many vectors' tables stand together. */
 #ifndef SWIFTRL_LANES_H
 #define SWIFTRL_LANES_H
 
@@ -18,7 +18,7 @@
 
 #if defined(__AVX512F__) && !defined(PLAIN_C)
 #define LANES 16
-#elif defined(__AVX2__) && !defined(PLAIN_C)
+#elif defined(__AVX2__) && defined(__BMI__) && !defined(PLAIN_C)
 #define LANES 8
 #else
 #define LANES 4
@@ -37,8 +37,13 @@
 #define SPARE (N_STATES * ROW)
 #define TABLE (((SPARE + ROW + 15) / 16 | 1) * 16)
 
-/* Where an entry stands in its table. 16 bits if they suffice: transitions are read once an update, so size counts. */
-#if TABLE <= 65536
+/* Where an entry stands: counted from the first of a team's tables, so that an address is a register and a place. 16
+ * lanes have so many tables that 16 bits would not do for Taxi; their places count from the lane's own table, which is
+ * APART entries further on than its neighbour's. 16 bits if they suffice: a transition is read once an update, so its
+ * size counts. */
+#define APART (LANES == 16 ? TABLE : 0)
+#define TABLE_AT(lane) ((uint32_t)(lane) * (TABLE - APART))
+#if (LANES == 16 ? TABLE : TEAM * LANES * TABLE) <= 65536
 typedef uint16_t place_t;
 #else
 typedef uint32_t place_t;
@@ -80,15 +85,15 @@ INLINE lanes_t largest_of_columns(const lanes_t column[ROW]) {
   return best;
 }
 
-/* The entries of one table for all lanes. */
-INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
+/* The entries of one table for all lanes, by places in tables of their own, which begin with the team's `first`. */
+INLINE lanes_t load_shared(const value_t *table, const place_t *place, int first) {
   lanes_t entries;
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) entries[l] = table[place[l]];
+  for (int l = 0; l < LANES; l++) entries[l] = table[(int64_t)place[l] - TABLE_AT(first + l)];
   return entries;
 }
 
-#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(PLAIN_C)
+#if LANES == 8
 #include "lanes_avx2.h"
 #else
 
@@ -96,7 +101,7 @@ INLINE lanes_t load_shared(const value_t *table, const place_t *place) {
 typedef const place_t *places_t;
 INLINE places_t fetch(const place_t *place) { return place; }
 
-#if defined(__AVX512F__) && !defined(PLAIN_C)
+#if LANES == 16
 #include "lanes_avx512.h"
 #else
 
@@ -105,20 +110,20 @@ INLINE places_t fetch(const place_t *place) { return place; }
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place_t *place) {
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++)
-    for (int a = 0; a < N_ACTIONS; a++) column[a][l] = (tables + l * TABLE)[place[l] + a];
+    for (int a = 0; a < N_ACTIONS; a++) column[a][l] = (tables + l * APART)[place[l] + a];
 }
 
 INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
   lanes_t entries;
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) entries[l] = (tables + l * TABLE)[place[l]];
+  for (int l = 0; l < LANES; l++) entries[l] = (tables + l * APART)[place[l]];
   return entries;
 }
 
 INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
   entries = (lanes_t)unknown((words_t)entries);
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) (tables + l * TABLE)[place[l]] = entries[l];
+  for (int l = 0; l < LANES; l++) (tables + l * APART)[place[l]] = entries[l];
 }
 
 #endif

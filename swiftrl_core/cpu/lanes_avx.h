@@ -8,14 +8,14 @@
 
 #include <immintrin.h>
 
-/* The float at place[l] of lane l's table. 16 lanes have more places than there are registers, so these stay in memory;
+/* The float at place[l] of lane l. 16 lanes have more places than there are registers, so these stay in memory;
  * volatile, or the compiler loads all places in one and takes them apart again. */
 #if LANES == 16
 typedef place_t fetched_t;
-#define AT(l) (q + (l) * TABLE + ((const volatile place_t *)place)[l])
+#define AT(l) (q + (l) * APART + ((const volatile place_t *)place)[l])
 #else
 typedef uint32_t fetched_t;
-#define AT(l) (q + (l) * TABLE + place[l])
+#define AT(l) (q + place[l])
 #endif
 
 INLINE __m256 two_quads(const float *a, const float *b) {
@@ -31,7 +31,7 @@ INLINE __m128 four_entries(const float *q, const fetched_t *place) {
 
 INLINE __m256 eight_entries(const float *q, const fetched_t *place) {
   __m256 low = _mm256_castps128_ps256(four_entries(q, place));
-  return _mm256_insertf128_ps(low, four_entries(q + 4 * TABLE, place + 4), 1);
+  return _mm256_insertf128_ps(low, four_entries(q + 4 * APART, place + 4), 1);
 }
 
 #if LANES == 16

@@ -45,16 +45,16 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place
 
 INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
   const float *q = (const float *)tables;
-  return (lanes_t)join(eight_entries(q, place), eight_entries(q + 8 * TABLE, place + 8));
+  return (lanes_t)join(eight_entries(q, place), eight_entries(q + 8 * APART, place + 8));
 }
 
 INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries) {
   float *q = (float *)tables;
   __m512 v = (__m512)entries;
   store_four(q, place, _mm512_castps512_ps128(v));
-  store_four(q + 4 * TABLE, place + 4, _mm512_extractf32x4_ps(v, 1));
-  store_four(q + 8 * TABLE, place + 8, _mm512_extractf32x4_ps(v, 2));
-  store_four(q + 12 * TABLE, place + 12, _mm512_extractf32x4_ps(v, 3));
+  store_four(q + 4 * APART, place + 4, _mm512_extractf32x4_ps(v, 1));
+  store_four(q + 8 * APART, place + 8, _mm512_extractf32x4_ps(v, 2));
+  store_four(q + 12 * APART, place + 12, _mm512_extractf32x4_ps(v, 3));
 }
 
 #endif
