@@ -1,8 +1,8 @@
 """How fast this machine learns: the engine, what it is held against, and the floor. Run by `swiftrl bench`.
 
-Everything that is compared is measured in one run, in turns: a repetition times every contender once, and a row is the
-median over the repetitions. So a machine that is slow for a while is slow for all. Beside the wall clock stands the
-processor time of all threads together, to which other people's work on the machine adds less.
+Everything that is compared is measured in one run, in turns: a repetition times every contender once, and a row holds
+medians over the repetitions, of times as of ratios. So a machine that is slow for a while is slow for all. Beside the
+wall clock stands the processor time of all threads together, to which other people's work on the machine adds less.
 """
 
 import os
@@ -50,6 +50,8 @@ VARIANTS = (
     ("sarsa", "RAN", "FP32"),
     ("sarsa", "RAN", "INT32"),
 )
+THREADED = VARIANTS[:2]
+"""Those that all threads together are timed on as well, right after one alone."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = COR
     -------
     list of dict
         `name`, `env`, `number_format`, `algorithm`, `sampling`, `cores`, `threads`, `ns_per_update` by the clock,
-        `cpu_ns_per_update` of all threads together, and `ratio_to_engine`: times the engine's `cpu_ns_per_update` on
-        one thread, with the same environment and number format (FP32 for doubles), for SEQ Q-learning; with more
-        than one thread, by the clock.
+        `cpu_ns_per_update` of all threads together, and `ratio_to_engine`: how many times the engine's processor
+        time on one thread, in the same repetition, environment and number format (FP32 for doubles), for SEQ
+        Q-learning; with more than one thread, by the clock.
     """
     found = []
     for case in cases:
@@ -94,7 +96,7 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = COR
             for contender in contenders:
                 contender.run()  # warm up: compile, load, touch every page
             timed = [[_time(contender) for contender in contenders] for _ in range(repetitions)]
-        found += _compared(contenders, np.median(timed, axis=0))
+        found += _compared(contenders, np.array(timed))
     return found
 
 
@@ -135,17 +137,17 @@ def _time(contender: Contender) -> tuple[float, float]:
     return seconds / contender.updates, (time.process_time() - before) / contender.updates
 
 
-def _compared(contenders: list[Contender], medians: np.ndarray) -> list[dict]:
-    """Return rows from seconds per update, shape (contenders, 2)."""
+def _compared(contenders: list[Contender], timed: np.ndarray) -> list[dict]:
+    """Return rows from seconds per update, by the clock and of processor time: shape (repetitions, contenders, 2)."""
     engine = {
-        c.number_format: per_update
-        for c, per_update in zip(contenders, medians, strict=True)
+        c.number_format: timed[:, i]
+        for i, c in enumerate(contenders)
         if (c.name, c.algorithm, c.sampling, c.threads) == ("engine", "q_learning", "SEQ", 1)
     }
     found = []
-    for c, (wall, processor) in zip(contenders, medians, strict=True):
-        engine_wall, engine_processor = engine.get(c.number_format, engine["FP32"])
-        ratio = processor / engine_processor if c.threads == 1 else wall / engine_wall
+    for i, c in enumerate(contenders):
+        wall, processor = 1e9 * np.median(timed[:, i], axis=0)
+        ratios = np.median(timed[:, i] / engine.get(c.number_format, engine["FP32"]), axis=0)
         found.append(
             {
                 "name": c.name,
@@ -155,9 +157,9 @@ def _compared(contenders: list[Contender], medians: np.ndarray) -> list[dict]:
                 "sampling": c.sampling,
                 "cores": c.cores,
                 "threads": c.threads,
-                "ns_per_update": round(wall * 1e9, 4),
-                "cpu_ns_per_update": round(processor * 1e9, 4),
-                "ratio_to_engine": round(ratio, 3),
+                "ns_per_update": round(wall, 4),
+                "cpu_ns_per_update": round(processor, 4),
+                "ratio_to_engine": round(ratios[1 if c.threads == 1 else 0], 3),
             }
         )
     return found
@@ -220,21 +222,17 @@ class _Stage:
 
 
 def _contenders(stage: _Stage) -> Iterator[Contender]:
+    threads = cpu.available_threads()
     for variant in VARIANTS:
         learner = stage.learner(*variant)
-        opened = stage.open("cpu", learner, stage.cores, threads=1)
-        yield stage.rounds("engine", opened, learner, stage.cores, 1, stage.case.episodes)
-    threads = cpu.available_threads()
-    for number_format in ("FP32", "INT32"):
-        learner = stage.learner(number_format=number_format)
-        if threads > 1:
-            opened = stage.open("cpu", learner, stage.cores, threads=threads)
-            yield stage.rounds("engine", opened, learner, stage.cores, threads, stage.case.episodes)
-        if machine()["vectors"] == "AVX-512":
+        for count in sorted({1, threads}) if variant in THREADED else [1]:
+            opened = stage.open("cpu", learner, stage.cores, threads=count)
+            yield stage.rounds("engine", opened, learner, stage.cores, count, stage.case.episodes)
+        if variant in THREADED and machine()["vectors"] == "AVX-512":
             opened = cpu.CpuBackend(
                 stage.problem(learner), stage.cores, 1, by_lanes=True, flags=["-mcpu=x86_64_v3"]
             )
-            yield stage.rounds("engine, portable C", opened, learner, stage.cores, 1, stage.case.episodes)
+            yield stage.rounds("engine without AVX-512", opened, learner, stage.cores, 1, stage.case.episodes)
     learner = stage.learner()
     for count in range(1, threads + 1):
         for name in ("cpu-local", "cpu-shared"):

@@ -98,8 +98,6 @@ static void locate(struct step *steps, const struct transition *records, int64_t
   }
 }
 
-INLINE lanes_t larger_of(lanes_t a, lanes_t b) { return choose(a > b, a, b); }
-
 INLINE lanes_t *vectors_at(lanes_t *q, uint32_t bytes) { return (lanes_t *)((char *)q + bytes); }
 
 /* The largest of what is kept of every lane's state, by pairs, since a chain of comparisons would be waited for. */
@@ -107,7 +105,7 @@ INLINE lanes_t largest(const lanes_t *kept, int team) {
   lanes_t best[GROUPS];
   for (int g = 0; g < GROUPS; g++) best[g] = kept[g * team];
   for (int left = GROUPS; left > 1; left = (left + 1) / 2)
-    for (int g = 0; g < left / 2; g++) best[g] = larger_of(best[left - 1 - g], best[g]);
+    for (int g = 0; g < left / 2; g++) best[g] = larger(best[left - 1 - g], best[g]);
   return best[0];
 }
 
@@ -121,8 +119,8 @@ INLINE void learn(lanes_t *q, struct step step, const struct lane_args *args, in
     entry[v] += step_towards(target, entry[v], &args[v]);
     if (GROUP == 1) continue;
     lanes_t rest = vectors_at(q, step.rest[0])[v];
-    for (int k = 1; k < GROUP - 1; k++) rest = larger_of(rest, vectors_at(q, step.rest[k])[v]);
-    kept[v] = larger_of(entry[v], rest);
+    for (int k = 1; k < GROUP - 1; k++) rest = larger(rest, vectors_at(q, step.rest[k])[v]);
+    kept[v] = larger(entry[v], rest);
   }
 }
 

@@ -35,6 +35,8 @@
 #define ROW (N_ACTIONS <= 4 ? 4 : N_ACTIONS)
 #endif
 #define SPARE (N_STATES * ROW)
+/* A row comes in by fours; the last four of a row end with it, and so may overlap those before. */
+#define FOUR(first) ((first) + 4 <= ROW ? (first) : ROW - 4)
 #define TABLE (((SPARE + ROW + 15) / 16 | 1) * 16)
 
 /* Where an entry stands: counted from the first of a team's tables, so that an address is a register and a place. 16
@@ -78,6 +80,8 @@ INLINE words_t upper_product(words_t a, words_t b) {
   return (words_t)(even >> 32 | (odd & ~0xffffffffull));
 }
 
+INLINE lanes_t larger(lanes_t a, lanes_t b) { return choose(a > b, a, b); }
+
 /* The largest entry of every lane's row, compared in the order of td_update.h. */
 INLINE lanes_t largest_of_columns(const lanes_t column[ROW]) {
   lanes_t best = column[0];
@@ -113,6 +117,13 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place
     for (int a = 0; a < N_ACTIONS; a++) column[a][l] = (tables + l * APART)[place[l] + a];
 }
 
+/* Four entries in the row of lane k. */
+INLINE lanes_t load_fours(const value_t *tables, const place_t *place, int k) {
+  lanes_t four;
+  memcpy(&four, tables + place[k], sizeof(four));
+  return four;
+}
+
 INLINE lanes_t load_entries(const value_t *tables, const place_t *place) {
   lanes_t entries;
 #pragma GCC unroll 16
@@ -127,13 +138,6 @@ INLINE void store_entries(value_t *tables, const place_t *place, lanes_t entries
 }
 
 #endif
-
-/* The largest entry of each lane's row. */
-INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
-  lanes_t column[ROW];
-  load_columns(column, tables, places);
-  return largest_of_columns(column);
-}
 
 /* The records of 8 bytes at `at`, one for each lane, as lower and upper words. */
 INLINE void load_records(words_t *lower, words_t *upper, const void *records, words_t at) {
@@ -156,6 +160,36 @@ INLINE void store_places(place_t *place, words_t first, words_t second) {
   *(vector_t *)(place + LANES) = __builtin_convertvector(second, vector_t);
 }
 
+#endif
+
+/* The largest entry of each lane's row. */
+#if LANES == 16
+INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
+  lanes_t column[ROW];
+  load_columns(column, tables, places);
+  return largest_of_columns(column);
+}
+#else
+#if LANES == 8
+#define SHUFFLED(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l, (i) + 4, (j) + 4, (k) + 4, (l) + 4)
+#else
+#define SHUFFLED(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#endif
+
+/* Without columns: the fours of a row are compared with each other, padding and all, then what a transposition brings
+ * together, half by half. That is not the order of td_update.h, so a zero may have another sign, which no entry that
+ * learns from it can tell (learn). */
+INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
+  enum { B = LANES }; /* where the second vector's numbers begin */
+  lanes_t row[4];
+  for (int k = 0; k < 4; k++) {
+    row[k] = load_fours(tables + FOUR(0), places, k);
+    for (int first = 4; first < ROW; first += 4) row[k] = larger(row[k], load_fours(tables + FOUR(first), places, k));
+  }
+  lanes_t a = larger(SHUFFLED(row[0], row[1], 0, B, 1, B + 1), SHUFFLED(row[0], row[1], 2, B + 2, 3, B + 3));
+  lanes_t b = larger(SHUFFLED(row[2], row[3], 0, B, 1, B + 1), SHUFFLED(row[2], row[3], 2, B + 2, 3, B + 3));
+  return larger(SHUFFLED(a, b, 0, 1, B, B + 1), SHUFFLED(a, b, 2, 3, B + 2, B + 3));
+}
 #endif
 
 #endif

@@ -29,9 +29,6 @@ INLINE places_t fetch(const place_t *place) {
   return places;
 }
 
-/* A row comes in by fours; the last four of a row end with it, and so may overlap those before. */
-#define FOUR(first) ((first) + 4 <= ROW ? (first) : ROW - 4)
-
 /* Lane l has to end up in half l / 4 of a column, at place l % 4: register k collects four entries in the rows of lanes
  * k and k + 4, and four registers, transposed 4 x 4 in either half, are four columns. */
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t places) {
@@ -50,23 +47,10 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t pl
   }
 }
 
-INLINE __m256 larger(__m256 a, __m256 b) { return (__m256)choose((lanes_t)a > (lanes_t)b, (lanes_t)a, (lanes_t)b); }
-
-/* Without columns: the fours of a row are compared with each other, padding and all, then what a transposition brings
- * together, half by half. That is not the order of td_update.h, so a zero may have another sign, which no entry that
- * learns from it can tell (learn). */
-INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
-  const fetched_t *place = places.of;
-  __m256 quad[4];
-  for (int k = 0; k < 4; k++)
-    for (int first = 0; first < ROW; first += 4) {
-      const float *q = (const float *)tables + FOUR(first);
-      __m256 four = two_quads(AT(k), AT(k + 4));
-      quad[k] = first == 0 ? four : larger(quad[k], four);
-    }
-  __m256 a = larger(_mm256_unpacklo_ps(quad[0], quad[1]), _mm256_unpackhi_ps(quad[0], quad[1]));
-  __m256 b = larger(_mm256_unpacklo_ps(quad[2], quad[3]), _mm256_unpackhi_ps(quad[2], quad[3]));
-  return (lanes_t)larger(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+/* Four entries in the rows of lanes k and k + 4. */
+INLINE lanes_t load_fours(const value_t *tables, places_t places, int k) {
+  const float *q = (const float *)tables;
+  return (lanes_t)two_quads(q + places.of[k], q + places.of[k + 4]);
 }
 
 INLINE lanes_t load_entries(const value_t *tables, places_t places) {
