@@ -1,6 +1,7 @@
 /* The sums behind aggregation.py: entry by entry over all tables, in core order, as exact as the docstrings there say.
  *
- * Build switches: VALUE, a table's type, and SUM, wide enough for its sums: float and double, or int32_t and int64_t. */
+ * Build switches: VALUE, a table's type, and SUM, wide enough for its sums: float and double, or int32_t and
+ * int64_t. */
 #include <stdint.h>
 
 /* total[e] += sum over the cores of tables[core][e]. */

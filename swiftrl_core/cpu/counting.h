@@ -42,8 +42,8 @@ static void sort_by_pair(struct model *m, const struct transition *records, int6
   }
 }
 
-/* Replace the next states of every pair by the different ones among them and how often they occur. `seen` has a zero for
- * every state, and has again in the end. */
+/* Replace the next states of every pair by the different ones among them and how often they occur. `seen` has a zero
+ * for every state, and has again in the end. */
 static void merge_outcomes(struct model *m, uint32_t *seen) {
   for (int64_t p = 0; p < m->states * m->actions; p++) {
     int64_t to = m->first[p];

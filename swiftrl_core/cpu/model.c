@@ -42,8 +42,8 @@ static int64_t solve(const struct model *m, double unit, double gamma, double to
   return 0;
 }
 
-/* Write the fixed point of `rows` records into q (states * actions doubles, zeros on entry). `unit` is what one unit of a
- * reward is worth. Returns the number of sweeps it took, 0 if `most` were not enough, -1 where memory is short. */
+/* Write the fixed point of `rows` records into q (states * actions doubles, zeros on entry). `unit` is what one unit of
+ * a reward is worth. Returns the number of sweeps it took, 0 if `most` were not enough, -1 where memory is short. */
 int64_t fixed_point(const struct transition *records, int64_t rows, int64_t states, int64_t actions, double unit,
                     double gamma, double tolerance, int64_t most, double *q) {
   size_t pairs = (size_t)(states * actions), n = (size_t)rows;

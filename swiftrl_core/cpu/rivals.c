@@ -26,7 +26,8 @@ void learn_doubles(double *q, const struct wide_record *records, int64_t rows, i
   }
 }
 
-/* One store an update and nothing else: into 16 tables in turn, a cache line apart, the way the engine's lanes store. */
+/* One store an update and nothing else: into 16 tables in turn, a cache line apart, the way the engine's lanes
+ * store. */
 void store_only(volatile uint32_t *lines, int64_t stores) {
   for (int64_t i = 0; i < stores; i += 16)
     for (int l = 0; l < 16; l++) lines[16 * l] = (uint32_t)i;

@@ -29,8 +29,9 @@ static uint32_t pass(value_t *restrict q, const struct transition *restrict chun
 }
 
 /* Train cores first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at local +
- * c * ENTRIES. Core c owns records starts[c] .. starts[c + 1] - 1 and args[c], whose random_state is left where the next
- * round goes on. passes[c] counts episodes that were run; with EARLY_EXIT the first that changes no bit is the last. */
+ * c * ENTRIES. Core c owns records starts[c] .. starts[c + 1] - 1 and args[c], whose random_state is left where the
+ * next round goes on. passes[c] counts episodes that were run; with EARLY_EXIT the first that changes no bit is the
+ * last. */
 void train_cores(const value_t *table, const value_t *targets, value_t *local, const struct transition *records,
                  const int64_t *starts, struct learner_args *args, int64_t *passes, int64_t first, int64_t last) {
   value_t values[N_STATES], ahead[N_STATES];

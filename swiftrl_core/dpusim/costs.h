@@ -29,10 +29,10 @@
  *
  * Beside its instructions a routine takes issue slots in which it stalls, because an instruction reads two registers of
  * one bank (the odd or the even ones) that the instruction before has written to. The same simulator counts them as
- * cycles; on hardware they cost a single tasklet 11 cycles each, as an instruction does: float32 a / b takes 11,307 cycles
- * with its call, which is 11 (983 + 42 + 3), float64 a / b 23,527 = 11 (2,043 + 92 + 4) (measurements published with
- * tud-ccc/cnm-cost-model, UPMEM/LUT/output). Shortcuts are taken to have none, nor 32-bit integers, comparisons and
- * conversions.
+ * cycles; on hardware they cost a single tasklet 11 cycles each, as an instruction does: float32 a / b takes 11,307
+ * cycles with its call, which is 11 (983 + 42 + 3), float64 a / b 23,527 = 11 (2,043 + 92 + 4) (measurements published
+ * with tud-ccc/cnm-cost-model, UPMEM/LUT/output). Shortcuts are taken to have none, nor 32-bit integers, comparisons
+ * and conversions.
  *
  *   64-bit a * b 6;  64-bit a / b 1 per bit of the quotient;  float32 a + b 2, a * b 6, a / b 42;
  *   float64 a + b 1 (0.6 on average), a * b 27, a / b 92

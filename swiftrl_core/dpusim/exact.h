@@ -264,8 +264,8 @@ static void stretch_end(struct pipeline *p, const struct stretch *s, int64_t now
   p->run->now = now;
 }
 
-/* Whether it is time for a stretch. After a short one, as where tasklets try for a lock, ever more rounds go by: finding
- * the rhythm takes longer than a few instructions do. */
+/* Whether it is time for a stretch. After a short one, as where tasklets try for a lock, ever more rounds go by:
+ * finding the rhythm takes longer than a few instructions do. */
 static bool stretch_is_due(struct pipeline *p) {
   if (p->turn != 0 || p->paused++ < p->pause) return false;
   p->paused = 0;

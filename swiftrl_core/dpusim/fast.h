@@ -1,5 +1,5 @@
-/* The fast run: rounds in which every runnable tasklet goes as far as it can, then the replay of what they did as far as
- * it is known. Part of machine.c. */
+/* The fast run: rounds in which every runnable tasklet goes as far as it can, then the replay of what they did as far
+ * as it is known. Part of machine.c. */
 #ifndef DPUSIM_FAST_H
 #define DPUSIM_FAST_H
 

@@ -1,5 +1,5 @@
-/* Sequences executed as one op; part of the loop of interpreter.h. The instructions inside keep their own ops, so a jump
- * into the middle of a sequence needs no care. */
+/* Sequences executed as one op; part of the loop of interpreter.h. The instructions inside keep their own ops, so a
+ * jump into the middle of a sequence needs no care. */
 
 /* a1 is dead after a call, so only the result is written. */
 #define CALL_WITH(name, result, cost, stall) \

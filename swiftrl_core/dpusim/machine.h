@@ -74,8 +74,9 @@ struct dma_timing {
 struct machine;
 struct tasklet;
 
-/* A translated program (translated.h): runs a tasklet from op `at` on, adding to `count`, up to an op that the interpreter
- * has to execute, or until `count` has passed `limit` at a jump. Returns the next op, in the latter case with a mark. */
+/* A translated program (translated.h): runs a tasklet from op `at` on, adding to `count`, up to an op that the
+ * interpreter has to execute, or until `count` has passed `limit` at a jump. Returns the next op, in the latter case
+ * with a mark. */
 enum { LIMIT_REACHED = 1 << 30 };
 typedef uint32_t translated_code(struct machine *machine, struct tasklet *t, uint32_t at, int64_t *count,
                                  int64_t limit);

@@ -461,8 +461,8 @@ static void replay_end(struct replay *r) {
   free(r->semaphores);
 }
 
-/* Instructions that all tasklets have issued up to now, as the performance counter has them. A tasklet that is ahead has
- * its stalls spread evenly. */
+/* Instructions that all tasklets have issued up to now, as the performance counter has them. A tasklet that is ahead
+ * has its stalls spread evenly. */
 static int64_t replay_instructions(const struct replay *r) {
   double sum = 0;
   for (int32_t i = 0; i < r->count; i++) {

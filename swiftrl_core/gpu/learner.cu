@@ -18,8 +18,9 @@
  * TABLES_ONE_FOR_ALL is the other shape, a baseline: a single table in global memory, whose entries all lanes
  * update atomically. What a lane reads then depends on who came first: its results differ from run to run.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, UPDATE, ALPHA_SCHEDULE, BOOTSTRAP (layout.h), N_STATES, N_ACTIONS,
- * TABLES (tile.h). This is also C11, so that a test can run it on the host, with loops for blocks and threads. */
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, UPDATE, ALPHA_SCHEDULE, BOOTSTRAP (layout.h), N_STATES,
+ * N_ACTIONS, TABLES (tile.h). This is also C11, so that a test can run it on the host, with loops for blocks and
+ * threads. */
 #include "tile.h"
 /* After its TABLE_STRIDE. */
 #include "learn.h"

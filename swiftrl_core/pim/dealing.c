@@ -1,5 +1,5 @@
-/* Deals chunks out to tasklets, pair by pair; see dealing.py. Rewards are moved as 32-bit words, whatever they mean, so one
- * build serves all number formats: NUMBER_FORMAT is that of INT32. */
+/* Deals chunks out to tasklets, pair by pair; see dealing.py. Rewards are moved as 32-bit words, whatever they mean, so
+ * one build serves all number formats: NUMBER_FORMAT is that of INT32. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,8 @@ static void order_by_length(uint32_t *order, uint32_t *behind, const struct pair
     if (pairs[p].transitions) order[behind[pairs[p].transitions]++] = (uint32_t)p;
 }
 
-/* Give each pair to the tasklet with the least to do so far, of equals to the first; `shares` becomes where each begins. */
+/* Give each pair to the tasklet with the least to do so far, of equals to the first; `shares` becomes where each
+ * begins. */
 static void choose_tasklets(struct pair *pairs, const uint32_t *order, int64_t held, uint32_t *shares,
                             int64_t tasklets) {
   memset(shares, 0, (size_t)(tasklets + 1) * sizeof(*shares));
@@ -56,7 +57,8 @@ static void choose_tasklets(struct pair *pairs, const uint32_t *order, int64_t h
   for (int64_t t = 1; t <= tasklets; t++) shares[t] += shares[t - 1];
 }
 
-/* Write each pair's head where its tasklet has got to, pairs in ascending order, then the outcomes behind their heads. */
+/* Write each pair's head where its tasklet has got to, pairs in ascending order, then the outcomes behind their
+ * heads. */
 static void write_words(union word *words, struct pair *pairs, int64_t entries, const uint32_t *shares,
                         uint32_t *reached, int64_t tasklets, const struct transition *chunk, int64_t length,
                         uint32_t states) {
@@ -74,8 +76,8 @@ static void write_words(union word *words, struct pair *pairs, int64_t entries, 
   }
 }
 
-/* How many words each chunk becomes. Core c owns records starts[c] .. starts[c + 1] - 1. Returns 0, or -1 where memory is
- * short. */
+/* How many words each chunk becomes. Core c owns records starts[c] .. starts[c + 1] - 1. Returns 0, or -1 where memory
+ * is short. */
 int count_words(int64_t *words, const struct transition *records, const int64_t *starts, int64_t cores,
                 int64_t entries) {
   struct pair *pairs = malloc((size_t)entries * sizeof(*pairs));
@@ -88,8 +90,8 @@ int count_words(int64_t *words, const struct transition *records, const int64_t 
   return 0;
 }
 
-/* Deal every chunk: core c's words go to words + word_starts[c], its shares to shares + c * (tasklets + 1). `longest` is
- * the longest chunk's length. Returns as above. */
+/* Deal every chunk: core c's words go to words + word_starts[c], its shares to shares + c * (tasklets + 1). `longest`
+ * is the longest chunk's length. Returns as above. */
 int deal_chunks(union word *words, const int64_t *word_starts, uint32_t *shares, const struct transition *records,
                 const int64_t *starts, int64_t cores, int64_t entries, int64_t states, int64_t tasklets,
                 int64_t longest) {

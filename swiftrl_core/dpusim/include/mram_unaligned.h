@@ -1,5 +1,5 @@
-/* MRAM at any address and of any size, at the price of more transfers; and changes of less than 8 bytes that are safe when
- * several tasklets use the same 8. Each file that includes this takes 8 of the DPU's locks. */
+/* MRAM at any address and of any size, at the price of more transfers; and changes of less than 8 bytes that are safe
+ * when several tasklets use the same 8. Each file that includes this takes 8 of the DPU's locks. */
 #ifndef DPUSIM_MRAM_UNALIGNED_H
 #define DPUSIM_MRAM_UNALIGNED_H
 

@@ -1,6 +1,6 @@
-/* Throughput of one operation on one type, in the manner of PrIM's arithmetic benchmark (arXiv 2105.03814, section 3.1):
- * every tasklet takes blocks of 1,024 bytes into WRAM and does load, operation, store on each element. Only that loop is
- * timed, between barriers, so that no tasklet waits for a DMA while another computes.
+/* Throughput of one operation on one type, in the manner of PrIM's arithmetic benchmark (arXiv 2105.03814, section
+ * 3.1): every tasklet takes blocks of 1,024 bytes into WRAM and does load, operation, store on each element. Only that
+ * loop is timed, between barriers, so that no tasklet waits for a DMA while another computes.
  * Build with TYPE (int32_t, int64_t, float, double) and OPERATOR (+ - * /). */
 #include <barrier.h>
 #include <defs.h>

@@ -1,6 +1,6 @@
 /* Product of a matrix and a vector of uint32: each tasklet takes a run of rows, two of them for each DMA of results.
- * Row and vector come in as blocks of 1,024 bytes, as in the benchmark: whole blocks first, then what is left of the row
- * in a loop of its own that looks out for the block's end. The last block is over-read. */
+ * Row and vector come in as blocks of 1,024 bytes, as in the benchmark: whole blocks first, then what is left of the
+ * row in a loop of its own that looks out for the block's end. The last block is over-read. */
 #include <alloc.h>
 #include <barrier.h>
 #include <defs.h>
@@ -15,7 +15,8 @@ BARRIER_INIT(started, NR_TASKLETS)
 __host uint32_t rows, columns; /* rows: a multiple of 2 * NR_TASKLETS */
 /* In MRAM: matrix, then vector, then result; each followed by room for a block, the vector of an even length. */
 
-/* Take in a block of a row. In a matrix of odd width every second row begins in the middle of 8 bytes, where no DMA can. */
+/* Take in a block of a row. In a matrix of odd width every second row begins in the middle of 8 bytes, where no DMA
+ * can. */
 static void read_row(uint32_t *block, __mram_ptr uint8_t *far) {
   uint32_t odd = (uint32_t)far % 8;
   mram_read(far - odd, block, BLOCK_BYTES);

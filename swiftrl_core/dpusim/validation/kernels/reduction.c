@@ -1,4 +1,5 @@
-/* Sum of an int64 vector in MRAM: each tasklet sums its blocks, then the tasklets' sums meet in a tree of handshakes. */
+/* Sum of an int64 vector in MRAM: each tasklet sums its blocks, then the tasklets' sums meet in a tree of
+ * handshakes. */
 #include <alloc.h>
 #include <barrier.h>
 #include <defs.h>

@@ -1,4 +1,5 @@
-/* A chain of tasklets: each waits for the one before it, does its part, and notifies the next; semaphores bound a queue. */
+/* A chain of tasklets: each waits for the one before it, does its part, and notifies the next; semaphores bound a
+ * queue. */
 #include <handshake.h>
 #include <sem.h>
 

@@ -1,4 +1,5 @@
-/* On-policy updates along a random walk, with an action that is mostly the best one: branches, a generator, a shift scale. */
+/* On-policy updates along a random walk, with an action that is mostly the best one: branches, a generator, a shift
+ * scale. */
 #include "suite.h"
 
 #define STATES 64
