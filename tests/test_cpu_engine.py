@@ -2,6 +2,8 @@
 
 import ctypes
 import platform
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,24 +170,58 @@ def test_lanes_equal_one_core_after_another(variant):
     assert_same_bits([got], [wanted])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("flag", ["-mcpu=x86_64_v3", "-DPLAIN_C"])
-@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
-def test_other_vector_widths_give_the_same_bits(variant, flag, monkeypatch):
-    if flag.startswith("-mcpu=x86") and platform.machine() != "x86_64":
-        pytest.skip(f"{flag} is for x86-64, this is {platform.machine()}")
+AVX512_ON_HOST = Path(__file__).with_name("avx512_on_host.h")
+OTHER_WIDTHS = {
+    "4": ["-DPLAIN_C"],
+    "8": ["-mcpu=x86_64_v3"],
+    "16": [
+        *("-mcpu=x86_64_v3", "-D__AVX512F__=1", "-include", str(AVX512_ON_HOST)),
+        f"-DVERSION={zlib.crc32(AVX512_ON_HOST.read_bytes())}",  # or an older build would pass for this one
+    ],
+}
+"""Flags by which the engine is built for vectors of so many lanes; for 16, a CPU with AVX2 will do."""
+
+
+def assert_another_width_gives_the_same_bits(lanes, variant, shape, monkeypatch, **choices):
+    if lanes != "4" and platform.machine() != "x86_64":
+        pytest.skip(f"{lanes} lanes are for x86-64, this is {platform.machine()}")
     compile_engine = cpu.compile_engine
     rng = np.random.default_rng(6)
-    learner = Learner(*variant, reward_range=(-1.0, 1.0))
+    learner = Learner(*variant, reward_range=(-1.0, 1.0), **choices)
     lengths = rng.integers(1, 60, 61)
-    chunks = chunks_of(records_of(learner, (16, 4), lengths.sum(), rng), lengths)
-    problem = Problem(learner, 16, 4, seed=3)
-    table = np.zeros(64, learner.dtype)
+    chunks = chunks_of(records_of(learner, shape, lengths.sum(), rng), lengths)
+    problem = Problem(learner, *shape, seed=3)
+    table = np.zeros(problem.entries, learner.dtype)
     native = run(problem, chunks, table, [20, 3])[0]
-    monkeypatch.setattr(
-        cpu, "compile_engine", lambda problem, early_exit, _: compile_engine(problem, early_exit, [flag])
-    )
+
+    def compile_wide(problem, early_exit, _):
+        engine = compile_engine(problem, early_exit, OTHER_WIDTHS[lanes])
+        assert engine.lanes() == int(lanes)
+        return engine
+
+    monkeypatch.setattr(cpu, "compile_engine", compile_wide)
     assert_same_bits(run(problem, chunks, table, [20, 3])[0], native)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", OTHER_WIDTHS)
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_every_vector_width_gives_the_same_bits(variant, lanes, monkeypatch):
+    assert_another_width_gives_the_same_bits(lanes, variant, (16, 4), monkeypatch)
+
+
+@pytest.mark.parametrize("lanes", OTHER_WIDTHS)
+@pytest.mark.parametrize(
+    ("variant", "shape", "choices"),
+    [
+        (("q_learning", "SEQ", "FP32"), (16, 4), {}),
+        (("sarsa", "RAN", "INT32"), (9, 11), {}),
+        (("q_learning", "SEQ", "INT32"), (20, 6), {"update": "vr", "bootstrap": "frozen"}),
+    ],
+    ids=["q_learning-SEQ-FP32", "sarsa-RAN-INT32", "vr-frozen"],
+)
+def test_other_vector_widths_give_the_same_bits(variant, shape, choices, lanes, monkeypatch):
+    assert_another_width_gives_the_same_bits(lanes, variant, shape, monkeypatch, **choices)
 
 
 @pytest.mark.parametrize("sampling", ["SEQ", "RAN"])
