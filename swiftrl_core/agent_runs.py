@@ -3,18 +3,22 @@
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from swiftrl_core import environments, evaluation, multi_agent
+from swiftrl_core.backends import Problem
 from swiftrl_core.datasets import collect
 from swiftrl_core.environments import Environment
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Learner
 from swiftrl_core.measurements import Measurement
 from swiftrl_core.multi_agent import MultiAgentResult
+from swiftrl_core.pim.binding import hardware_reason
+from swiftrl_core.pim.kernels import compile_agents
 from swiftrl_core.results import column
 
 ALPHAS = 0.01, 1.0
@@ -106,8 +110,21 @@ class Agents(
         return min(run, self.agents) * self.transitions * self.episodes
 
     def small(self, times: int) -> Self:
-        """Return the same agents on few data."""
-        return replace(self, transitions=min(self.transitions, times * SMALL_TRANSITIONS), episodes=1)
+        """Return the same agents on few data, for a few passes."""
+        transitions = min(self.transitions, times * SMALL_TRANSITIONS)
+        return replace(self, transitions=transitions, episodes=min(self.episodes, times))
+
+    def kernel(self) -> Path | None:
+        """Return the ELF of the agents' kernel where it is simulated, or None."""
+        if self.backend != "pim" or hardware_reason() is None:
+            return None
+        world = environments.resolve(self.environment)
+        problem = Problem(
+            Learner(number_format=self.number_format, reward_range=world.reward_range),
+            world.n_states,
+            world.n_actions,
+        )
+        return compile_agents(problem, self.agents_per_dpu or 1, for_hardware=False)
 
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""

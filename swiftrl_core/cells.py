@@ -219,7 +219,7 @@ class Cell:
             If the cell cannot run here, or its table is not a number.
         """
         environment = _environment(self.environment, _json(self.environment_options))
-        dataset = _dataset(self)
+        dataset = self.dataset()
         with alone_on(taken_alone(self)):
             if reason := self.missing():
                 raise SwiftRLError(reason)
@@ -240,6 +240,10 @@ class Cell:
             | _training_columns(self, result, len(dataset))
             | results.provenance()
         )
+
+    def dataset(self) -> Dataset:
+        """Return the data set; made once for all cells with the same `data_key` that follow each other."""
+        return load_dataset(*self.data_key)
 
     def learner(self) -> Learner:
         """Return the learner, with the environment's range of rewards."""
@@ -445,14 +449,11 @@ def _environment(name: str, options: str) -> Environment:
     return environments.resolve(name, **json.loads(options))
 
 
-def _dataset(cell: Cell) -> Dataset:
-    return _load_dataset(*cell.data_key)
-
-
 @functools.lru_cache(maxsize=2)  # a data set of the paper's size takes 110 MB
-def _load_dataset(
+def load_dataset(
     name: str, options: str, data: str | None, sha256: str | None, transitions: int | None, seed: int | None
 ) -> Dataset:
+    """Return the data set that a `Cell.data_key` names."""
     environment = _environment(name, options)
     if data is None:
         return datasets.collect(environment, transitions, seed)
@@ -478,7 +479,7 @@ def _sha256_of_version(path: str, _modified: int, _size: int) -> str:
 @functools.lru_cache(maxsize=8)
 def _empirical_q(data_key: tuple, gamma: float) -> np.ndarray:
     """Return the fixed point of Q-learning on a data set."""
-    return empirical_fixed_point(_load_dataset(*data_key), gamma)
+    return empirical_fixed_point(load_dataset(*data_key), gamma)
 
 
 @functools.lru_cache(maxsize=64)

@@ -333,7 +333,8 @@ def _sweep(options: argparse.Namespace, cells: list[Run], store: Store, *, where
     if plan.pending and (options.dry_run or options.estimate):
         seconds, untimed = estimates.estimate(plan.pending, engine.workers or 1)
         without = f", without the cells of {' and '.join(untimed)}, which are not here" if untimed else ""
-        print(f"about {progress.duration(seconds)} with {_workers(engine)}{without}", flush=True)
+        took = f"about {progress.duration(seconds)} with {_workers(engine)}"
+        print(f"{took}, extrapolated from small runs here{without}", flush=True)
     if options.dry_run:
         return seconds
     with sweep.ends_soon(lambda: sweep.interrupted(plan, store)):

@@ -19,6 +19,7 @@ import typing
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -100,6 +101,10 @@ class Measurement(ABC):
     def small(self, times: int) -> Self:
         """Return one of the kind with so many times the least work, for an estimate; itself where that is seconds."""
         return self
+
+    def kernel(self) -> Path | None:
+        """Return the ELF of the DPU kernel that it spends its time simulating, for an estimate; by default none."""
+        return None
 
     def missing(self) -> str | None:
         """Return why it cannot run on this host; by default it can."""

@@ -161,9 +161,13 @@ def test_a_program_that_runs_for_long_is_translated(calls, tmp_path, monkeypatch
         return len(compiled)
 
     assert once() == 0
+    assert dpu.translation_seconds(program) > 0
     monkeypatch.setattr(dpu, "TRANSLATION_S", 0.0)
+    assert dpu.translation_seconds(program) == 0
     assert once("exact") == 0
+    assert not dpu.is_translated(program)
     assert [once() for _ in range(3)] == [1, 1, 1]
+    assert dpu.is_translated(program)
 
 
 def test_a_translation_that_fails_leaves_the_program_interpreted(calls, tmp_path, monkeypatch):

@@ -144,6 +144,7 @@ def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{tmp_path / 'out'}: 5 cells: 0 done, 5 to run"
     assert lines[1].startswith("about ")
+    assert lines[1].endswith(" with 1 worker, extrapolated from small runs here")
     assert not (tmp_path / "out").exists()
 
 
@@ -153,9 +154,10 @@ def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
     assert ", without the cells of pim, which are not here" in capsys.readouterr().out
 
 
-def test_an_estimate_is_of_the_right_size(tmp_path):
+@pytest.mark.parametrize("backend", [{}, {"backend": "pim", "backend_options": {"simulated_dpus": 2}}])
+def test_an_estimate_is_of_the_right_size(tmp_path, backend):
     store = Store(tmp_path)
-    plan = sweep.make_plan(cells(4, transitions=20_000, episodes=200, tau=100), store)
+    plan = sweep.make_plan(cells(4, transitions=20_000, episodes=200, tau=100, **backend), store)
     guess, untimed = estimates.estimate(plan.pending)
     assert untimed == []
     start = time.perf_counter()

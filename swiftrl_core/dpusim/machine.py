@@ -237,6 +237,16 @@ class _Prepared:
         self._translation: ctypes.CDLL | None = None
         self._lock = threading.Lock()
 
+    @property
+    def translation_s(self) -> float:
+        """About what translating it takes, seconds."""
+        return TRANSLATION_S * len(self._fused)
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether fast runs execute compiled code."""
+        return self._translation is not None
+
     def translate(self) -> None:
         """Let fast runs from now on execute compiled code."""
         with self._lock:
@@ -257,7 +267,7 @@ class _Prepared:
         While one thread does so, others go on; where it fails, all do.
         """
         self._seconds += seconds
-        if self._seconds < TRANSLATION_S * len(self._fused) or not self._lock.acquire(blocking=False):
+        if self._seconds < self.translation_s or not self._lock.acquire(blocking=False):
             return
         try:
             if self._translation is None:
@@ -290,6 +300,16 @@ def translate(program: Program) -> None:
         If this machine's compiler fails.
     """
     _prepared(program, False).translate()
+
+
+def is_translated(program: Program) -> bool:
+    """Return whether fast runs of a program execute compiled code by now."""
+    return _prepared(program, False).is_translated
+
+
+def translation_seconds(program: Program) -> float:
+    """Return the seconds after which `run_machines` translates a program: about what that takes."""
+    return _prepared(program, False).translation_s
 
 
 class Machine:
