@@ -90,6 +90,8 @@ BEYOND_THE_PAPER = MappingProxyType(
 """Choices that came later, name to the paper's own."""
 
 
+MOST_TRANSITIONS = 2**32 - 1
+"""Of one core, which counts them in a word (`struct learner_args` of layout.h)."""
 LARGEST_COEFFICIENT_ERROR = 0.05
 """How far, relative to what was asked, fixed point may move alpha and 1 - gamma before it refuses."""
 
@@ -285,7 +287,16 @@ class Learner:
         Returns
         -------
         structured array (cores,)
+
+        Raises
+        ------
+        SwiftRLError
+            If a chunk has more rows than a word of 32 bits counts.
         """
+        if (longest := int(np.max(transitions))) > MOST_TRANSITIONS:
+            raise SwiftRLError(
+                f"a core's chunk has {longest:,} transitions, a kernel counts up to {MOST_TRANSITIONS:,}: use more cores"
+            )
         args = np.zeros(len(transitions), struct("learner_args", self.dtype))
         args["transitions"] = transitions
         args["random_state"] = random_states

@@ -26,9 +26,9 @@ void train_cores(const value_t *table, const value_t *targets, value_t *local, c
                  const int64_t *starts, struct learner_args *args, int64_t *passes, int64_t first, int64_t last);
 void train_shared(value_t *q, const struct transition *chunk, struct learner_args *args);
 
-static int64_t starts[CORES + 1], step_starts[CORES + 1], passes[CORES];
+static int64_t starts[CORES + 1], step_starts[CORES + 1], passes[CORES], passes_again[CORES];
 static struct learner_args args[CORES], again[CORES];
-static value_t table[ENTRIES], by_lanes[CORES * ENTRIES], by_core[CORES * ENTRIES];
+static value_t table[ENTRIES], targets[ENTRIES], by_lanes[CORES * ENTRIES], by_core[CORES * ENTRIES];
 static struct transition *records;
 static struct step *steps;
 static int64_t teams;
@@ -38,6 +38,7 @@ static uint32_t draw(uint32_t n) { return (uint32_t)rand() % n; }
 static void make_chunks(void) {
   for (int c = 0; c < CORES; c++) starts[c + 1] = starts[c] + 1 + draw(40);
   records = malloc(sizeof(*records) * (size_t)starts[CORES]);
+  for (int e = 0; e < ENTRIES; e++) table[e] = (value_t)draw(1000), targets[e] = (value_t)draw(1000);
   for (int64_t i = 0; i < starts[CORES]; i++) {
     records[i].step = draw(ENTRIES) | draw(N_STATES) << 16 | (uint32_t)(draw(8) == 0) << 31;
     records[i].reward = (value_t)draw(1000);
@@ -71,7 +72,7 @@ static void make_teams(void) {
 
 static void *lanes_thread(void *number) {
   int64_t t = (int64_t)(intptr_t)number;
-  int64_t failed = train_teams(table, table, by_lanes, steps, step_starts, records, starts, args, passes, CORES,
+  int64_t failed = train_teams(table, targets, by_lanes, steps, step_starts, records, starts, args, passes, CORES,
                                teams * t / THREADS, teams * (t + 1) / THREADS);
   return (void *)(intptr_t)failed;
 }
@@ -99,10 +100,11 @@ int main(void) {
   make_chunks();
   make_teams();
   if (run(lanes_thread)) return 2;
-  train_cores(table, table, by_core, records, starts, again, passes, 0, CORES);
+  train_cores(table, targets, by_core, records, starts, again, passes_again, 0, CORES);
   if (memcmp(by_lanes, by_core, sizeof(by_core))) return 3;
   if (memcmp(args, again, sizeof(args))) return 4;
-  if (run(shared_thread)) return 5;
+  if (memcmp(passes, passes_again, sizeof(passes))) return 5;
+  if (run(shared_thread)) return 6;
   free(records);
   free(steps);
   return 0;

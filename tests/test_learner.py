@@ -52,6 +52,11 @@ def test_a_learner_that_cannot_be_is_refused_with_a_sentence(wrong, needle):
     assert "\n" not in str(error.value)
 
 
+def test_a_chunk_that_a_kernel_cannot_count_is_refused():
+    with pytest.raises(SwiftRLError, match=r"4,294,967,296 transitions, a kernel counts up to 4,294,967,295"):
+        Learner().arguments(np.array([5, 2**32]), np.zeros(2, np.uint32))
+
+
 def test_the_papers_setting_on_taxi_uses_the_simplest_fractions():
     used = Learner(number_format="INT32", reward_range=TAXI_REWARDS).coefficients
     assert (used.alpha, used.alpha_scale, used.gamma, used.gamma_scale) == (1, 10, 19, 20)

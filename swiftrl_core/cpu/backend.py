@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
 MOST_ROWS = 2**32 - 1
-"""Of the cores in a team: in RAN their lanes count its records in words of 32 bits."""
+"""Transitions of the cores in a team in RAN, whose lanes count them in words of 32 bits."""
 FEW_CORES = 4
 """Up to so many cores one after another are faster than lanes that mostly stand empty."""
 
@@ -140,8 +140,13 @@ class CpuBackend:
         Raises
         ------
         SwiftRLError
-            If the chunks of cores that share a vector hold 2^32 transitions or more.
+            If there is not a chunk for each core, or if in RAN the chunks of cores that share a team hold 2^32
+            transitions or more.
         """
+        if chunks.cores != len(self._tables):
+            raise SwiftRLError(
+                f"{chunks.cores} chunks for a backend of {len(self._tables)} cores: split the data for as many cores"
+            )
         start = time.perf_counter()
         self._chunks = chunks
         self._args = self._problem.arguments(chunks)
@@ -197,9 +202,9 @@ class CpuBackend:
         together = self._engine.team_cores()
         firsts = np.arange(0, chunks.cores, together)
         rows = int(np.add.reduceat(chunks.lengths, firsts).max())
-        if rows > MOST_ROWS:
+        if self._problem.learner.sampling == Sampling.RAN and rows > MOST_ROWS:
             raise SwiftRLError(
-                f"{together} neighbouring cores share {rows:,} transitions; the cpu backend takes at most "
+                f"{together} neighbouring cores share {rows:,} transitions; in RAN the cpu backend takes at most "
                 f"{MOST_ROWS:,}: use more cores, or fewer transitions"
             )
         groups = -(-np.minimum(chunks.cores - firsts, together) // self._lanes)

@@ -20,9 +20,10 @@
 #include "layout.h"
 
 /* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
- * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache, else two: three
- * groups of 16 lanes, or four of 8, which are done sooner and wait as long. (A row waits for its entries that are still
- * on their way to the cache, and the next row often is the one just written.) */
+ * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache (the limits, in
+ * bytes, were found by trying), else two: three groups of 16 lanes, or four of 8, which are done sooner and wait as
+ * long. (A row waits for its entries that are still on their way to the cache, and the next row often is the one just
+ * written.) */
 #define TEAM (LANES == 16 ? (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2) : (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2))
 
 /* In this order: a vector of numbers first, then what the kernel does with one. */
@@ -145,7 +146,7 @@ INLINE value_t *tables_of(const struct team *team, int g) { return team->tables 
 static void look_ahead(struct team *team, int g, const struct learner_args *args) {
   value_t *ahead = team->ahead + g * LANES * AHEAD;
   for (uint32_t s = 0; s < N_STATES; s++) {
-    place_t place[LANES];
+    _Alignas(uint64_t) place_t place[LANES]; /* as `fetch` reads them */
     for (int l = 0; l < LANES; l++) place[l] = (place_t)(TABLE_AT(g * LANES + l) + s * ROW);
     lanes_t value = largest_of_rows(tables_of(team, g), fetch(place));
     if (UPDATE == UPDATE_VR) value -= team->values[s * ROW];
@@ -296,7 +297,7 @@ static int count_pass(struct team *team, int g) {
     group->passes[l] += !group->rests[l];
 #if EARLY_EXIT
     size_t at = (size_t)(g * LANES + l) * TABLE, bytes = TABLE * sizeof(value_t);
-    group->rests[l] = group->length[l] ? -!memcmp(team->before + at, team->tables + at, bytes) : -1;
+    group->rests[l] = -!memcmp(team->before + at, team->tables + at, bytes);
     memcpy(team->before + at, team->tables + at, bytes);
 #endif
     moves |= !group->rests[l];

@@ -2,9 +2,10 @@
  *
  * GCC's vector types carry the arithmetic: + or > on a lanes_t works on every lane, and the compiler spells it in
  * whatever instructions the target has. What it cannot find by itself is how to collect rows of many tables. A vector
- * unit loads whole rows quickly and scattered entries slowly, so a row comes in by one load, and a transposition in
- * registers makes columns of them: column a holds Q(s', a) of every lane, each lane with an s' of its own. The plain
- * loops at the end say what is meant; AVX-512 and AVX2 say the same in their own instructions.
+ * unit loads whole rows quickly and scattered entries slowly, so a row comes in by one load. Transposed in registers,
+ * rows become columns: column a holds Q(s', a) of every lane, each lane with an s' of its own. Where only the largest
+ * of a row is wanted, half a transposition does. Plain loops say what is meant; AVX-512 and AVX2 say the same in their
+ * own instructions.
  *
  * Needs N_STATES, N_ACTIONS, value_t, and TEAM, which is how many vectors' tables stand together. */
 #ifndef SWIFTRL_LANES_H
@@ -15,6 +16,10 @@
 #include <string.h>
 
 #include "inline.h"
+
+#ifndef TEAM
+#error "define TEAM first"
+#endif
 
 #if defined(__AVX512F__) && !defined(PLAIN_C)
 #define LANES 16
@@ -178,7 +183,7 @@ INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
 
 /* Without columns: the fours of a row are compared with each other, padding and all, then what a transposition brings
  * together, half by half. That is not the order of td_update.h, so a zero may have another sign, which no entry that
- * learns from it can tell (learn). */
+ * learns from it can tell (learn). (Entries are finite: a run that leaves single precision is refused in the end.) */
 INLINE lanes_t largest_of_rows(const value_t *tables, places_t places) {
   enum { B = LANES }; /* where the second vector's numbers begin */
   lanes_t row[4];
