@@ -295,7 +295,7 @@ class Learner:
         """
         if (longest := int(np.max(transitions))) > MOST_TRANSITIONS:
             raise SwiftRLError(
-                f"a core's chunk has {longest:,} transitions, a kernel counts up to {MOST_TRANSITIONS:,}: use more cores"
+                f"a core's chunk has {longest:,} transitions; a kernel counts to {MOST_TRANSITIONS:,}: use more cores"
             )
         args = np.zeros(len(transitions), struct("learner_args", self.dtype))
         args["transitions"] = transitions

@@ -53,7 +53,7 @@ def test_a_learner_that_cannot_be_is_refused_with_a_sentence(wrong, needle):
 
 
 def test_a_chunk_that_a_kernel_cannot_count_is_refused():
-    with pytest.raises(SwiftRLError, match=r"4,294,967,296 transitions, a kernel counts up to 4,294,967,295"):
+    with pytest.raises(SwiftRLError, match=r"4,294,967,296 transitions; a kernel counts to 4,294,967,295"):
         Learner().arguments(np.array([5, 2**32]), np.zeros(2, np.uint32))
 
 
