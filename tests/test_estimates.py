@@ -116,6 +116,7 @@ def test_a_probe_has_chunks_as_long_as_the_run_s(trained, monkeypatch, cores):
     assert rows // schedule.cores == ROWS // cores
 
 
+@pytest.mark.slow  # compares times
 def test_with_early_exit_a_probe_has_the_run_s_rounds(trained):
     """How much is left out depends on them; 20,000 rows are at rest after a few of a round's 50 passes."""
     given = SETTINGS | {"cores": 1, "episodes": 20_000}
@@ -127,6 +128,7 @@ def test_with_early_exit_a_probe_has_the_run_s_rounds(trained):
     assert early < whole / 3
 
 
+@pytest.mark.slow  # compares times
 def test_an_estimate_grows_with_updates_rounds_and_data_sets():
     def seconds(**settings) -> float:
         return estimates.estimate(combine(SETTINGS | {"cores": 100} | settings))[0]
@@ -136,6 +138,7 @@ def test_an_estimate_grows_with_updates_rounds_and_data_sets():
     assert 5 < seconds(seed=list(range(10))) / seconds() < 20
 
 
+@pytest.mark.slow  # compares times
 def test_the_exact_solution_takes_as_long_for_any_number_of_episodes():
     once, often = (
         estimates.estimate([Cell(**SETTINGS | {"backend": "model", "cores": 1, "episodes": episodes})])[0]
