@@ -91,7 +91,7 @@ BEYOND_THE_PAPER = MappingProxyType(
 
 
 MOST_TRANSITIONS = 2**32 - 1
-"""Of one core, which counts them in a word (`struct learner_args` of layout.h)."""
+"""What a word counts: of one core (`struct learner_args` of layout.h), or of cores that draw together."""
 LARGEST_COEFFICIENT_ERROR = 0.05
 """How far, relative to what was asked, fixed point may move alpha and 1 - gamma before it refuses."""
 

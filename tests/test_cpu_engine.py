@@ -305,6 +305,14 @@ def test_division_by_multiplication_is_exact_where_the_quotient_steps(vectors):
         np.testing.assert_array_equal(vectors("part_towards", x, p, q), at_least_one, err_msg=f"{p}/{q}")
 
 
+def test_chunks_are_as_many_as_cores():
+    learner = Learner()
+    chunks = chunks_of(records_of(learner, (4, 2), 12, np.random.default_rng(0)), [4, 4, 4])
+    opened = cpu.CpuBackend(Problem(learner, 4, 2), 8, 1, by_lanes=True)
+    with pytest.raises(SwiftRLError, match="3 chunks for a backend of 8 cores"):
+        opened.load(chunks)
+
+
 def test_more_transitions_of_a_team_than_it_can_count():
     records = np.broadcast_to(
         np.zeros(1, struct("transition", np.float32)), 2**32 + 40

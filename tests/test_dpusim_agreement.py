@@ -144,7 +144,15 @@ def test_steps_taken_at_once_are_the_same_as_one_by_one(programs, tasklets):
         check_counted(name, *machines)
 
 
-@pytest.mark.parametrize(("sampling", "number_format"), [("SEQ", "FP32"), ("RAN", "INT32")])
+@pytest.mark.parametrize(
+    ("sampling", "number_format"),
+    [
+        ("SEQ", "FP32"),
+        ("RAN", "INT32"),
+        *(pytest.param("RAN", name, marks=pytest.mark.slow) for name in ("FP32", "INT32_POW2")),
+        *(pytest.param("SEQ", name, marks=pytest.mark.slow) for name in ("INT32", "INT32_POW2")),
+    ],
+)
 @pytest.mark.parametrize("tasklets", [1, 9, 11, 12, 23])
 def test_agents_steps_taken_at_once_are_the_same_as_one_by_one(tasklets, sampling, number_format):
     data = collect("frozenlake", 800, seed=3)

@@ -49,7 +49,7 @@ def check(what: object, interpreted: Machine, compiled: Machine, **arguments: in
     return one
 
 
-@pytest.mark.parametrize("tasklets", [1, 16])
+@pytest.mark.parametrize("tasklets", [1, pytest.param(11, marks=pytest.mark.slow), 16])
 def test_kernels_of_several_tasklets(translated, tasklets):
     source = Path(__file__).with_name("agreement.c")
     program = load_program(compile_kernel(source, nr_tasklets=tasklets, stack_size=512))
@@ -63,6 +63,11 @@ CASES = [
     *((Algorithm.SARSA, Sampling.RAN, number_format, None) for number_format in NumberFormat),
     (Algorithm.Q_LEARNING, Sampling.SEQ, NumberFormat.INT32, 16),
     (Algorithm.SARSA, Sampling.RAN, NumberFormat.FP32, 3),
+    *(
+        pytest.param(*variant, number_format, None, marks=pytest.mark.slow)
+        for variant in ((Algorithm.Q_LEARNING, Sampling.RAN), (Algorithm.SARSA, Sampling.SEQ))
+        for number_format in NumberFormat
+    ),
 ]
 
 

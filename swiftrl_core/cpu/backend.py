@@ -15,13 +15,11 @@ from swiftrl_core.checks import whole_number
 from swiftrl_core.chunks import Chunks
 from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.layout import KERNEL_DIRECTORY
-from swiftrl_core.learner import Algorithm, Sampling
+from swiftrl_core.learner import MOST_TRANSITIONS, Algorithm, Sampling
 
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
-MOST_ROWS = 2**32 - 1
-"""Transitions of the cores in a team in RAN, whose lanes count them in words of 32 bits."""
 FEW_CORES = 4
 """Up to so many cores one after another are faster than lanes that mostly stand empty."""
 
@@ -202,10 +200,10 @@ class CpuBackend:
         together = self._engine.team_cores()
         firsts = np.arange(0, chunks.cores, together)
         rows = int(np.add.reduceat(chunks.lengths, firsts).max())
-        if self._problem.learner.sampling == Sampling.RAN and rows > MOST_ROWS:
+        if self._problem.learner.sampling == Sampling.RAN and rows > MOST_TRANSITIONS:
             raise SwiftRLError(
                 f"{together} neighbouring cores share {rows:,} transitions; in RAN the cpu backend takes at most "
-                f"{MOST_ROWS:,}: use more cores, or fewer transitions"
+                f"{MOST_TRANSITIONS:,}: use more cores, or fewer transitions"
             )
         groups = -(-np.minimum(chunks.cores - firsts, together) // self._lanes)
         longest = np.maximum.reduceat(chunks.lengths, firsts)

@@ -212,7 +212,6 @@ INLINE words_t draw_index(const struct group *group, words_t *random) {
 
 /* Step i of a pass, and in SARSA its choice. A lane that has made its draws takes padding and does not draw. */
 INLINE void deal(struct team *team, int g, int groups, int64_t i, const struct learner_args *args) {
-  (void)groups;
   struct group *group = &team->group[g];
   words_t drawn = group->random;
   words_t at = draw_index(group, &drawn);
@@ -227,7 +226,7 @@ INLINE void deal(struct team *team, int g, int groups, int64_t i, const struct l
   words_t entry = choose_words(draws, PLACE_OF(pair), (words_t){0} + SPARE) + group->origin;
   words_t next = choose_words(terminated, (words_t){0} + N_STATES, packed >> 16 & 0x7fff);
   if (BOOTSTRAP != BOOTSTRAP_FROZEN) next = next * ROW + group->origin;
-  struct step *step = &team->dealt[i % BLOCK * TEAM + g];
+  struct step *step = &team->dealt[i % BLOCK * groups + g];
   *(lanes_t *)step->reward = (lanes_t)reward;
   store_places(step->entry, entry, next);
 #if ALGORITHM == ALGORITHM_SARSA
@@ -238,8 +237,7 @@ INLINE void deal(struct team *team, int g, int groups, int64_t i, const struct l
 }
 
 INLINE void update(struct team *team, int g, int groups, int64_t i, const struct learner_args *args) {
-  (void)groups;
-  learn(team, g, &team->dealt[i % BLOCK * TEAM + g], team->group[g].choice[i % BLOCK], args);
+  learn(team, g, &team->dealt[i % BLOCK * groups + g], team->group[g].choice[i % BLOCK], args);
 }
 #else
 INLINE void update(struct team *team, int g, int groups, int64_t i, const struct learner_args *args) {
@@ -355,9 +353,10 @@ static void start(struct team *team, int64_t number, const value_t *table, const
     group->random[l] = fills ? args[core].random_state : 0;
     group->start[l] = fills ? (uint32_t)(starts[core] - starts[number * TEAM * LANES]) : 0;
     group->reciprocal[l] = fills ? UINT32_MAX / args[core].transitions : 0;
-    if (lane == 0) widen(team->tables, table);
-    if (lane > 0) memcpy(team->tables + lane * TABLE, team->tables, TABLE * sizeof(value_t));
   }
+  widen(team->tables, table);
+  for (int lane = 1; lane < team->groups * LANES; lane++)
+    memcpy(team->tables + lane * TABLE, team->tables, TABLE * sizeof(value_t));
   if (EARLY_EXIT) memcpy(team->before, team->tables, team->groups * LANES * TABLE * sizeof(value_t));
 }
 
