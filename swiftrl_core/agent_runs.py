@@ -35,6 +35,7 @@ def _a_value_an_agent(name: str) -> pa.Field:
 @dataclass(frozen=True, kw_only=True)
 class Agents(
     Measurement,
+    kind_of_run="Agents",
     found=pa.schema(
         [
             column("rewarded", pa.int64()),  # transitions with a positive reward

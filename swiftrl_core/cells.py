@@ -93,6 +93,7 @@ class Cell:
         If a value is of the wrong type or out of range, or values do not fit together.
     """
 
+    kind_of_run: ClassVar[str] = "training"
     columns: ClassVar[pa.Schema] = results.COLUMNS
 
     environment: str = "frozenlake"

@@ -4,7 +4,11 @@ A kind of measurement is a frozen dataclass that says in three places what it is
 are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
 
     @dataclass(frozen=True, kw_only=True)
-    class Latency(Measurement, found=pa.schema([column("seconds", pa.float64()), column("evidence", pa.string())])):
+    class Latency(
+        Measurement,
+        kind_of_run="latency",
+        found=pa.schema([column("seconds", pa.float64()), column("evidence", pa.string())]),
+    ):
         dpus: int
 
         def measure(self) -> dict:
@@ -48,6 +52,7 @@ class Measurement(ABC):
         If a setting is of another type.
     """
 
+    kind_of_run: ClassVar[str]
     columns: ClassVar[pa.Schema]
     seed: ClassVar[int] = 0
     device: ClassVar[str | None] = None
@@ -55,7 +60,8 @@ class Measurement(ABC):
     rows_to_collect: ClassVar[int] = 0
     _settings: ClassVar[dict[str, tuple[type, bool]]]
 
-    def __init_subclass__(cls, *, found: pa.Schema) -> None:
+    def __init_subclass__(cls, *, kind_of_run: str, found: pa.Schema) -> None:
+        cls.kind_of_run = kind_of_run
         hints = {name: hint for name, hint in cls.__annotations__.items() if not _is_class_variable(hint)}
         cls._settings = {name: _plain(hint) for name, hint in hints.items()}
         settings = [column(name, _ARROW[kind], nullable=may) for name, (kind, may) in cls._settings.items()]
@@ -70,7 +76,7 @@ class Measurement(ABC):
     @cached_property
     def config(self) -> dict[str, Any]:
         """The kind of measurement and its settings."""
-        return {"measurement": type(self).__name__} | self._values
+        return {"measurement": self.kind_of_run} | self._values
 
     @cached_property
     def config_hash(self) -> str:
@@ -81,7 +87,7 @@ class Measurement(ABC):
     def label(self) -> str:
         """The settings it has."""
         given = (f"{name} {value}" for name, value in self._values.items() if value is not None)
-        return f"{type(self).__name__.lower()}: {', '.join(given)}"
+        return f"{self.kind_of_run.lower()}: {', '.join(given)}"
 
     @property
     def group(self) -> tuple[str, str]:

@@ -22,6 +22,7 @@ SMALL_EPISODES = 20
 @dataclass(frozen=True, kw_only=True)
 class Precision(
     Measurement,
+    kind_of_run="Precision",
     found=pa.schema(
         [
             # |Q - Q in doubles|, over all entries

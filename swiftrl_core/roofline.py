@@ -90,6 +90,7 @@ def count(dataset: Dataset, record_bytes: int = RECORD_BYTES, entry_bytes: int =
 @dataclass(frozen=True, kw_only=True)
 class Speed(
     Measurement,
+    kind_of_run="Speed",
     found=pa.schema(
         [
             column("value", pa.float64()),

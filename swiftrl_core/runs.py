@@ -18,6 +18,8 @@ import pyarrow as pa
 class Run(Protocol):
     """One run as data: its settings give it its name, `run` gives it its row."""
 
+    kind_of_run: ClassVar[str]
+    """What is run, such as `training`; a stored row keeps its name when the class that made it is renamed."""
     columns: ClassVar[pa.Schema]
     """Of its row; all runs of a table have the same."""
 

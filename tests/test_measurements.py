@@ -16,7 +16,11 @@ from swiftrl_core.store import TABLE, Store
 
 
 @dataclass(frozen=True, kw_only=True)
-class Area(Measurement, found=pa.schema([column("area", pa.int64()), column("evidence", pa.string())])):
+class Area(
+    Measurement,
+    kind_of_run="Area",
+    found=pa.schema([column("area", pa.int64()), column("evidence", pa.string())]),
+):
     """Of a rectangle; a stand-in for a measurement."""
 
     width: int
@@ -48,7 +52,7 @@ def test_a_row_has_settings_what_was_found_and_where_it_comes_from():
 
 def test_the_name_is_made_of_kind_and_settings():
     @dataclass(frozen=True, kw_only=True)
-    class Volume(Measurement, found=pa.schema([])):
+    class Volume(Measurement, kind_of_run="Volume", found=pa.schema([])):
         width: int
         height: int | None = None
 
