@@ -34,6 +34,7 @@ test-slow: $(VENV)/.installed-dev ## run the slow tests that `make test` leaves 
 lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
 
@@ -50,7 +51,7 @@ notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
 	$(BIN)/swiftrl experiment notebook all --profile smoke --timeout 600 --workers 2
 
 figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
-	$(BIN)/python -m swiftrl_core.redraw results
+	$(BIN)/python -m swiftrl_core.experiments.redraw results
 
 paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
 	$(BIN)/swiftrl experiment run all --profile paper --dry-run

@@ -13,8 +13,8 @@ import sys
 
 import pandas as pd
 
-from swiftrl_core import experiments
-from swiftrl_core.cells import Cell
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.sweeps.cells import Cell
 
 PAPER = {"aggregation": "mean", "tau": 50}
 RECIPES = {"paper": PAPER, "safe": experiments.SAFE, "fast": experiments.FAST}

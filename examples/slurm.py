@@ -15,9 +15,9 @@ import sys
 from dask_jobqueue import SLURMCluster
 from distributed import Client
 
-from swiftrl_core import spec, sweep
-from swiftrl_core.engines import Dask
-from swiftrl_core.store import Store
+from swiftrl_core.sweeps import spec, sweep
+from swiftrl_core.sweeps.engines import Dask
+from swiftrl_core.sweeps.store import Store
 
 JOBS = 20
 

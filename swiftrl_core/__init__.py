@@ -1,12 +1,37 @@
 """SwiftRL: tabular reinforcement learning on processing-in-memory hardware, and on its simulator."""
 
+import importlib
 from importlib.metadata import PackageNotFoundError, version
-
-from swiftrl_core.errors import SwiftRLError
 
 try:
     __version__ = version("swiftrl")
 except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
-__all__ = ["SwiftRLError", "__version__"]
+_FACE = {
+    "Dataset": "swiftrl_core.data.datasets",
+    "DpuSet": "swiftrl_core.dpusim",
+    "Learner": "swiftrl_core.learner",
+    "Schedule": "swiftrl_core.training.loop",
+    "SwiftRLError": "swiftrl_core.util.errors",
+    "collect": "swiftrl_core.data.datasets",
+    "compile_kernel": "swiftrl_core.dpusim",
+    "exact_return": "swiftrl_core.data.evaluation",
+    "load": "swiftrl_core.data.datasets",
+    "save": "swiftrl_core.data.datasets",
+    "train": "swiftrl_core.training.loop",
+    "train_agents": "swiftrl_core.training.agents",
+}
+"""The public names, and the module that defines each: imported when it is first asked for."""
+
+__all__ = [*_FACE, "__version__"]
+
+
+def __getattr__(name: str):
+    if name not in _FACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_FACE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core import toolchain
-from swiftrl_core.gpu import kernels
-from swiftrl_core.layout import KERNEL_DIRECTORY
+from swiftrl_core.backends.gpu import kernels
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.util import toolchain
 
 FOLDER = Path(__file__).parent
 GUARD = 64
@@ -32,7 +32,7 @@ def build_for_host(problem, tables, *, backwards=False) -> ctypes.CDLL:
 
 
 class HostGpu:
-    """Implements `swiftrl_core.gpu.device.Device`. Buffers start with a pattern and stand between guards."""
+    """Implements `swiftrl_core.backends.gpu.device.Device`. Buffers start with a pattern and stand between guards."""
 
     def __init__(self, *, shared_limit=48 * 1024, backwards=False):
         self.shared_limit = shared_limit

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from swiftrl_core.aggregation import mean
+from swiftrl_core.training.aggregation import mean
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 12))
 FLOATS = st.floats(-1e6, 1e6, width=32)

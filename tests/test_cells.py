@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import cells, datasets, environments, evaluation, results
-from swiftrl_core.cells import Cell, _meetable
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.training import train
+from swiftrl_core.data import datasets, environments, evaluation
+from swiftrl_core.sweeps import cells, results
+from swiftrl_core.sweeps.cells import Cell, _meetable
+from swiftrl_core.training.loop import train
+from swiftrl_core.util.errors import SwiftRLError
 
 SMALL = {
     "transitions": 2_000,

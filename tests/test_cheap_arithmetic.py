@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import toolchain
-from swiftrl_core.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.util import toolchain
 
 DECIMAL = [2**twos * 5**fives for twos in range(5) for fives in range(5)]
 CONSTANTS = [

@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 from test_cpu_engine import assert_same_bits, chunks_of, expected, records_of
 from test_fixed_point_error import random_data
 
-from swiftrl_core import aggregation, backends, training
-from swiftrl_core.backends import Problem, open_backend
-from swiftrl_core.chunks import split
-from swiftrl_core.cpu import backend as cpu
-from swiftrl_core.cpu.counting import Counter
-from swiftrl_core.cpu.model import empirical_fixed_point
-from swiftrl_core.datasets import collect
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.gpu.backend import GpuBackend
-from swiftrl_core.gpu.kernels import Tables
+from swiftrl_core import backend as backends
+from swiftrl_core.backend import Problem, open_backend
+from swiftrl_core.backends.cpu import backend as cpu
+from swiftrl_core.backends.exact import empirical_fixed_point
+from swiftrl_core.backends.gpu.backend import GpuBackend
+from swiftrl_core.backends.gpu.kernels import Tables
+from swiftrl_core.data.datasets import collect
 from swiftrl_core.learner import AlphaSchedule, Learner, NumberFormat, Update
-from swiftrl_core.training import Schedule, train
-from swiftrl_core.variance_reduction import BellmanTargets, state_values
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.training import aggregation
+from swiftrl_core.training import loop as training
+from swiftrl_core.training.counting import Counter
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.training.variance_reduction import BellmanTargets, state_values
+from swiftrl_core.util.errors import SwiftRLError
 
 BEYOND = [
     {"update": "vr"},

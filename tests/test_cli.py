@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
-from swiftrl_core import cli, datasets
-from swiftrl_core.cli import main
-from swiftrl_core.files import sha256_file
-from swiftrl_core.pim import kernels
+from swiftrl_core.backends.pim import kernels
+from swiftrl_core.cli import benches, main
+from swiftrl_core.data import datasets
+from swiftrl_core.util.files import sha256_file
 
 FAULTING_KERNEL = """
 #include <defs.h>
@@ -356,9 +356,9 @@ def refused(arguments, capsys, needle):
 
 def test_bench_reports_rows_of_every_section(capsys, monkeypatch):
     row = {"name": "x", "ns_per_update": 1.5}
-    for section in cli.BENCHES.values():
-        monkeypatch.setattr(section, "rows", lambda: [row])
+    for name in benches.NAMES:
+        monkeypatch.setattr(benches.load(name), "rows", lambda: [row])
     assert main(["bench", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["rows"] == [row] * len(cli.BENCHES)
+    assert report["rows"] == [row] * len(benches.NAMES)
     assert report["machine"]["threads"] >= 1

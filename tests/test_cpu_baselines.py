@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import bench
-from swiftrl_core.cpu.model import empirical_fixed_point
-from swiftrl_core.datasets import Dataset, collect
-from swiftrl_core.errors import SwiftRLError
+from benchmarks import engine as bench
+from swiftrl_core.backends.exact import empirical_fixed_point
+from swiftrl_core.data.datasets import Dataset, collect
 from swiftrl_core.learner import Learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 FORMATS = ("FP32", "INT32", "INT32_POW2")
 

@@ -11,13 +11,13 @@ import reference
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import toolchain
-from swiftrl_core.backends import Problem, open_backend
-from swiftrl_core.chunks import Chunks
-from swiftrl_core.cpu import backend as cpu
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.layout import struct
+from swiftrl_core.backend import Problem, open_backend
+from swiftrl_core.backends.cpu import backend as cpu
 from swiftrl_core.learner import Learner
+from swiftrl_core.learner.chunks import Chunks
+from swiftrl_core.learner.layout import struct
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.errors import SwiftRLError
 
 VARIANTS = [
     (algorithm, sampling, number_format)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from swiftrl_core import aggregation
-from swiftrl_core.cpu import counting
-from swiftrl_core.cpu.backend import FOLDER
-from swiftrl_core.layout import KERNEL_DIRECTORY
-from swiftrl_core.pim import dealing
+from swiftrl_core.backends.cpu.backend import FOLDER
+from swiftrl_core.backends.pim import dealing
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.training import aggregation, counting
 
 TESTS = Path(__file__).parent
 ENGINE_SOURCES = [

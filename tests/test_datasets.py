@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from swiftrl_core import datasets
-from swiftrl_core.datasets import COLUMNS, Dataset, collect, load, open_data, read_text, save, write_text
-from swiftrl_core.environments import Environment, resolve
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.data import datasets
+from swiftrl_core.data.datasets import COLUMNS, Dataset, collect, load, open_data, read_text, save, write_text
+from swiftrl_core.data.environments import Environment, resolve
+from swiftrl_core.util.errors import SwiftRLError
 
 
 def stepped(environment: Environment, transitions: int, seed: int) -> dict[str, np.ndarray]:

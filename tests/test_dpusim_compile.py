@@ -4,7 +4,7 @@ import pytest
 
 from swiftrl_core.dpusim.compile import CHIPS, compile_kernel
 from swiftrl_core.dpusim.elf import MRAM_HEAP, load_program
-from swiftrl_core.errors import CompileError, SwiftRLError
+from swiftrl_core.util.errors import CompileError, SwiftRLError
 
 SOURCE = """
 #include <attributes.h>

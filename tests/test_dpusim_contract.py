@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from swiftrl_core.dpusim import PROFILES, DpuError, DpuSet, compile_kernel
-from swiftrl_core.errors import CompileError
+from swiftrl_core.util.errors import CompileError
 
 HERE = Path(__file__).parent
 TASKLETS = 6

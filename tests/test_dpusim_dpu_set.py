@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from swiftrl_core.dpusim import ALLOCATE_ALL, PROFILES, DpuError, DpuSet, DpuSymbol, compile_kernel
 from swiftrl_core.dpusim.allocation import balanced_ranks
 from swiftrl_core.dpusim.timing import dma_cycles, launch_seconds, transfer_seconds
-from swiftrl_core.errors import CompileError
+from swiftrl_core.util.errors import CompileError
 
 PROBE = Path(__file__).with_name("probe.c")
 PRIM = PROFILES["upmem-2556"]

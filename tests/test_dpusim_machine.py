@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from swiftrl_core.dpusim.compile import CHIPS, compile_kernel
 from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 MODES = pytest.mark.parametrize("mode", ["fast", "exact"])
 HEADERS = "attributes defs mram alloc barrier mutex mutex_pool sem handshake seqread perfcounter"

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swiftrl_core.backends import Problem
-from swiftrl_core.chunks import split
-from swiftrl_core.datasets import collect
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
+from swiftrl_core.data.datasets import collect
 from swiftrl_core.dpusim import DpuError, DpuSet, compile_kernel
 from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
-from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Learner, random_states
-from swiftrl_core.pim.kernels import compile_agents, compile_learner
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.util.errors import SwiftRLError
 
 BUGGY = Path(__file__).with_name("buggy.c")
 SOURCE = BUGGY.read_text().splitlines()

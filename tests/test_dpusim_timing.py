@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from swiftrl_core.dpusim import timing
 from swiftrl_core.dpusim.machine import library
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 PRIM = timing.PROFILES["upmem-2556"]
 SERVERS = st.sampled_from(sorted(timing.PROFILES)).map(timing.PROFILES.get)

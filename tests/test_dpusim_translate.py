@@ -10,9 +10,9 @@ import pytest
 from test_dpusim_agreement import KERNELS, WORDS, start
 from test_dpusim_machine import FAULTS, PRELUDE, faulty  # noqa: F401 (a fixture)
 
-from swiftrl_core.backends import Problem
-from swiftrl_core.chunks import split
-from swiftrl_core.datasets import collect
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
+from swiftrl_core.data.datasets import collect
 from swiftrl_core.dpusim import machine as dpu
 from swiftrl_core.dpusim.compile import compile_kernel
 from swiftrl_core.dpusim.elf import Program, load_program
@@ -20,9 +20,9 @@ from swiftrl_core.dpusim.lower import lower
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines, translate
 from swiftrl_core.dpusim.rv32 import Op
 from swiftrl_core.dpusim.translate import Translation, compile_translation
-from swiftrl_core.errors import CompileError
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling, random_states
-from swiftrl_core.pim.kernels import compile_agents, compile_learner
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.util.errors import CompileError
 
 
 @pytest.fixture(scope="module")

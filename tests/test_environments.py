@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from swiftrl_core.environments import SHORT_NAMES, Environment, base_id, resolve
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.data.environments import SHORT_NAMES, Environment, base_id, resolve
+from swiftrl_core.util.errors import SwiftRLError
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ import shutil
 
 import pytest
 
-from swiftrl_core import estimates
-from swiftrl_core.agent_runs import Agents
-from swiftrl_core.backends import Problem
-from swiftrl_core.cells import Cell
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.pim.kernels import compile_learner
 from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import is_translated, translation_seconds
-from swiftrl_core.experiments import combine
+from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments.registry import combine
 from swiftrl_core.learner import Learner
-from swiftrl_core.pim.kernels import compile_learner
+from swiftrl_core.sweeps import estimates
+from swiftrl_core.sweeps.cells import Cell
 
 ROWS = 20_000
 SETTINGS = {"transitions": ROWS, "episodes": 50, "tau": 50, "backend": "cpu", "monte_carlo_episodes": 0}

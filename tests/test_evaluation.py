@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import evaluation
-from swiftrl_core.environments import Environment, resolve
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.evaluation import (
+from swiftrl_core.data import evaluation
+from swiftrl_core.data.environments import Environment, resolve
+from swiftrl_core.data.evaluation import (
     IMPOSED_STEP_LIMIT,
     exact_return,
     greedy_policy,
@@ -21,6 +20,7 @@ from swiftrl_core.evaluation import (
     uniform_policy,
     value_iteration,
 )
+from swiftrl_core.util.errors import SwiftRLError
 
 
 def played(environment: Environment, action_of, episodes: int, seed: int) -> np.ndarray:

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from swiftrl_core import experiments, figures, findings, redraw, results
-from swiftrl_core.figures import intervals, words
+from swiftrl_core.experiments import figures, findings, redraw
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.plotting import intervals, words
+from swiftrl_core.sweeps import results
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
 PARTS = list(figures.PARTS)
@@ -124,8 +126,8 @@ def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeyp
     def never(*_, **__):
         raise AssertionError("redrawing ran a cell")
 
-    monkeypatch.setattr("swiftrl_core.cells.train", never)
-    monkeypatch.setattr("swiftrl_core.measurements.Measurement.run", never)
+    monkeypatch.setattr("swiftrl_core.sweeps.cells.train", never)
+    monkeypatch.setattr("swiftrl_core.sweeps.measurements.Measurement.run", never)
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)

@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from swiftrl_core import notebooks
+from swiftrl_core.experiments import notebooks
 
 SECONDS = 300
 

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import datasets, experiments, notebooks, spec
-from swiftrl_core.cells import Cell
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.experiments import EXPERIMENTS, PROFILES, combine, expand
-from swiftrl_core.roofline import Speed
+from swiftrl_core.data import datasets
+from swiftrl_core.experiments import notebooks
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments.registry import EXPERIMENTS, PROFILES, combine, expand
+from swiftrl_core.experiments.roofline import Speed
+from swiftrl_core.sweeps import spec
+from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.util.errors import SwiftRLError
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -24,7 +27,7 @@ def test_every_experiment_expands_to_distinct_valid_cells(name, profile):
 
 def test_a_notebook_that_runs_a_grid_is_an_experiment():
     for path in notebooks.all_notebooks():
-        if "sweep.run_experiment(" in path.read_text():
+        if "experiments.run_experiment(" in path.read_text():
             assert path.stem in EXPERIMENTS
 
 

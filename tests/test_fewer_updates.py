@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core import experiments, figures, findings
-from swiftrl_core.cells import Cell
+from swiftrl_core.experiments import figures, findings
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.sweeps.cells import Cell
 
 RECIPES = {"safe": experiments.SAFE, "fast": experiments.FAST}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core import figures
-from swiftrl_core.evaluation import policy_on_map, value_iteration
+from swiftrl_core.data.evaluation import policy_on_map, value_iteration
+from swiftrl_core.experiments import figures
 
 TIMES = pd.DataFrame(
     {

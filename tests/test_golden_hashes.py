@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from swiftrl_core import experiments
-from swiftrl_core.agent_runs import Agents
-from swiftrl_core.cells import Cell
-from swiftrl_core.precision import Precision
-from swiftrl_core.roofline import Speed
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments.precision import Precision
+from swiftrl_core.experiments.roofline import Speed
+from swiftrl_core.sweeps.cells import Cell
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
 GOLDEN = (

@@ -13,30 +13,32 @@ import pandas as pd
 import pytest
 from host_gpu import HostGpu, build_for_host
 
-from swiftrl_core import backends, datasets
-from swiftrl_core.backends import Problem
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.gpu import bench, device, kernels
-from swiftrl_core.gpu.backend import GpuBackend
-from swiftrl_core.gpu.device import CudaDevice
-from swiftrl_core.gpu.kernels import Tables
+from benchmarks import gpu as bench
+from swiftrl_core import backend as backends
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.gpu import device, kernels
+from swiftrl_core.backends.gpu.backend import GpuBackend
+from swiftrl_core.backends.gpu.device import CudaDevice
+from swiftrl_core.backends.gpu.kernels import Tables
+from swiftrl_core.data import datasets
 from swiftrl_core.learner import Learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
-PACKAGE = Path(device.__file__).parent.parent
+PACKAGE = Path(device.__file__).parents[2]
 
 
 def test_every_module_imports_without_cupy_and_cuda_bindings():
     names = [
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in PACKAGE.glob("gpu/*.py")
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in PACKAGE.rglob("gpu/*.py")
     ]
     code = f"""
 import importlib, sys
 sys.modules["cupy"] = sys.modules["cuda"] = None  # as if they were not installed
-for name in {["swiftrl_core", "swiftrl_core.training", *names]}:
+for name in {["swiftrl_core", "swiftrl_core.training.loop", *names]}:
     importlib.import_module(name.removesuffix(".__init__"))
 for backend in ("gpu", "gpu-shared"):
-    print(importlib.import_module("swiftrl_core.backends").module(backend).available())
+    print(importlib.import_module("swiftrl_core.backend").module(backend).available())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["cupy is not installed: pip install 'swiftrl[gpu]'"] * 2

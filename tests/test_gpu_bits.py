@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from host_gpu import HostGpu
 
-from swiftrl_core import aggregation, datasets, training
-from swiftrl_core.backends import Problem
-from swiftrl_core.chunks import Chunks, split
-from swiftrl_core.cpu import backend as cpu
-from swiftrl_core.gpu.backend import GpuBackend
-from swiftrl_core.gpu.kernels import LANES, Tables, placement, shared_bytes
-from swiftrl_core.gpu.shared_table import SharedTableBackend
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.cpu import backend as cpu
+from swiftrl_core.backends.gpu.backend import GpuBackend
+from swiftrl_core.backends.gpu.kernels import LANES, Tables, placement, shared_bytes
+from swiftrl_core.backends.gpu.shared_table import SharedTableBackend
+from swiftrl_core.data import datasets
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import Chunks, split
+from swiftrl_core.training import aggregation
+from swiftrl_core.training import loop as training
+from swiftrl_core.training.loop import Schedule, train
 
 VARIANTS = list(itertools.product(Algorithm, Sampling, NumberFormat))
 OWN_TABLES = [Tables.IN_SHARED_MEMORY, Tables.IN_GLOBAL_MEMORY]

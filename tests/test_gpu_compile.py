@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from swiftrl_core.backends import Problem
-from swiftrl_core.errors import CompileError
-from swiftrl_core.gpu import kernels
-from swiftrl_core.gpu.kernels import Tables
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.gpu import kernels
+from swiftrl_core.backends.gpu.kernels import Tables
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
+from swiftrl_core.util.errors import CompileError
 
 pytestmark = pytest.mark.skipif(kernels.nvrtc_reason() is not None, reason=f"{kernels.nvrtc_reason()}")
 

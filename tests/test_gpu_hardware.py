@@ -5,14 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from swiftrl_core import backends, datasets, environments, evaluation
-from swiftrl_core.backends import Problem, open_backend
-from swiftrl_core.chunks import split
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.gpu import bench
-from swiftrl_core.gpu.backend import GpuBackend
+from benchmarks import gpu as bench
+from swiftrl_core import backend as backends
+from swiftrl_core.backend import Problem, open_backend
+from swiftrl_core.backends.gpu.backend import GpuBackend
+from swiftrl_core.data import datasets, environments, evaluation
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 VARIANTS = list(itertools.product(Algorithm, Sampling, NumberFormat))
 SCHEDULES = [Schedule(1, 3, 3), Schedule(33, 3, 2), Schedule(2_000, 5, 2, seed=5)]

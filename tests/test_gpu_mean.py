@@ -6,10 +6,10 @@ from host_gpu import HostGpu
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from swiftrl_core import aggregation
-from swiftrl_core.backends import Problem
-from swiftrl_core.gpu.kernels import LANES, SEGMENT_CORES, Tables
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.gpu.kernels import LANES, SEGMENT_CORES, Tables
 from swiftrl_core.learner import Learner
+from swiftrl_core.training import aggregation
 
 ENTRIES = 3
 OWN_TABLES = [Tables.IN_SHARED_MEMORY, Tables.IN_GLOBAL_MEMORY]

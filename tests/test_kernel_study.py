@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swiftrl_core import datasets, figures, findings, kernel_study
-from swiftrl_core.chunks import split
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.kernel_study import Kind, Size
+from swiftrl_core.data import datasets
+from swiftrl_core.experiments import figures, findings, kernel_study
+from swiftrl_core.experiments.kernel_study import Kind, Size
 from swiftrl_core.learner import Learner, NumberFormat
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "11_kernel_study.ipynb"
 CASES = (("frozenlake", "INT32", "SEQ"), ("frozenlake", "INT32", "RAN"), ("frozenlake", "FP32", "SEQ"))

@@ -5,7 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from swiftrl_core import layout, toolchain
+from swiftrl_core.learner import layout
+from swiftrl_core.util import toolchain
 
 PROBE = """
 #define NUMBER_FORMAT {number_format}

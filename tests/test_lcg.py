@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import toolchain
-from swiftrl_core.layout import KERNEL_DIRECTORY
 from swiftrl_core.learner import random_states
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.util import toolchain
 
 PROBE = """
 #include "lcg.h"

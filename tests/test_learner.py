@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import toolchain
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.fixed_point import INT32_MAX
-from swiftrl_core.layout import KERNEL_DIRECTORY
 from swiftrl_core.learner import Learner, random_states
+from swiftrl_core.learner.fixed_point import INT32_MAX
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.errors import SwiftRLError
 
 TAXI_REWARDS = (-10.0, 20.0)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from swiftrl_core import datasets, environments, evaluation
+from swiftrl_core.data import datasets, environments, evaluation
 from swiftrl_core.learner import Learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.training.loop import Schedule, train
 
 TRANSITIONS = 200_000
 SEEDS = range(1, 6)

@@ -6,13 +6,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from swiftrl_core import experiments, results, sweep
-from swiftrl_core.engines import Processes
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.experiments import PROFILES, Experiment
-from swiftrl_core.measurements import Measurement
-from swiftrl_core.results import column
-from swiftrl_core.store import TABLE, Store
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments.registry import PROFILES, Experiment
+from swiftrl_core.sweeps import results, sweep
+from swiftrl_core.sweeps.engines import Processes
+from swiftrl_core.sweeps.measurements import Measurement
+from swiftrl_core.sweeps.results import column
+from swiftrl_core.sweeps.store import TABLE, Store
+from swiftrl_core.util.errors import SwiftRLError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +76,12 @@ def test_a_setting_of_another_type_is_told(settings):
 
 
 def test_an_experiment_of_measurements_runs_once_and_keeps_a_table(tmp_path, monkeypatch):
-    rows = sweep.run_experiment(AREAS, "smoke", tmp_path)
+    rows = experiments.run_experiment(AREAS, "smoke", tmp_path)
     assert rows["area"].tolist() == [4, 10, 9, 15]
     kept = results.read_table(tmp_path / TABLE, Area.columns)
     pd.testing.assert_frame_equal(kept, rows)
     monkeypatch.setattr(Area, "measure", lambda self: pytest.fail("measured again"))
-    pd.testing.assert_frame_equal(sweep.run_experiment(AREAS, "smoke", tmp_path), rows)
+    pd.testing.assert_frame_equal(experiments.run_experiment(AREAS, "smoke", tmp_path), rows)
     with pytest.raises(SwiftRLError, match="has other columns"):
         results.read_table(tmp_path / TABLE)
 

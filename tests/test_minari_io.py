@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from swiftrl_core import datasets, minari_io
 from swiftrl_core.cli import main
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.data import datasets, minari_io
+from swiftrl_core.util.errors import SwiftRLError
 
 minari = pytest.importorskip("minari", reason="the extra `minari` is not installed")
 pytest.importorskip("h5py", reason="the extra `minari` is not installed")

@@ -11,28 +11,24 @@ from host_gpu import HostGpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import (
-    aggregation,
-    datasets,
-    environments,
-    evaluation,
-    figures,
-    multi_agent,
-    multi_agent_bench,
-    results,
-)
-from swiftrl_core.agent_runs import Agents
-from swiftrl_core.backends import Evidence, Problem
-from swiftrl_core.cpu import agents as cpu_agents
-from swiftrl_core.datasets import Dataset
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.files import sha256_file
-from swiftrl_core.gpu import backend as gpu_backend
-from swiftrl_core.layout import KERNEL_DIRECTORY
+from benchmarks import agents as multi_agent_bench
+from swiftrl_core.backend import Evidence, Problem
+from swiftrl_core.backends.cpu import agents as cpu_agents
+from swiftrl_core.backends.gpu import backend as gpu_backend
+from swiftrl_core.backends.pim import agents as pim_agents
+from swiftrl_core.backends.pim import kernels
+from swiftrl_core.data import datasets, environments, evaluation
+from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.experiments import figures
+from swiftrl_core.experiments.agent_runs import Agents
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
-from swiftrl_core.multi_agent import populate, spread, train_agents
-from swiftrl_core.pim import agents as pim_agents
-from swiftrl_core.pim import kernels
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.sweeps import results
+from swiftrl_core.training import agents as multi_agent
+from swiftrl_core.training import aggregation
+from swiftrl_core.training.agents import populate, spread, train_agents
+from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.files import sha256_file
 
 EPISODES, SEED = 2, 3
 VARIANTS = [(a, s, f) for a in Algorithm for s in Sampling for f in NumberFormat]
@@ -197,7 +193,7 @@ def test_agents_that_draw_differ_by_their_number_alone():
 @pytest.mark.parametrize("variant", [("q_learning", "SEQ", "FP32"), ("sarsa", "RAN", "INT32")], ids="-".join)
 def test_gpu_kernels_equal_the_cpu(monkeypatch, variant, shared_data):
     monkeypatch.setattr(gpu_backend, "CudaDevice", HostGpu)
-    monkeypatch.setattr("swiftrl_core.gpu.agents.available", lambda: None)
+    monkeypatch.setattr("swiftrl_core.backends.gpu.agents.available", lambda: None)
     algorithm, sampling, number_format = variant
     learners = learners_of(
         DATA, 35, algorithm=algorithm, sampling=sampling, number_format=number_format
@@ -385,7 +381,7 @@ def test_a_population_agrees_as_far_as_its_members_decide_alike():
 
 def test_what_is_saved_comes_back(tmp_path):
     done = train_agents(DATA, learners_of(DATA, 3, number_format="INT32"), episodes=2, backend="cpu")
-    tables, manifest = multi_agent.save(done, DATA, tmp_path / "run")
+    tables, manifest = results.write_agents(done, DATA, tmp_path / "run")
     assert_same_bits(np.load(tables), done.tables)
     told = json.loads(manifest.read_text())
     assert told["learners"]["gamma"] == [each.gamma for each in done.learners]

@@ -15,10 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core import notebooks
 from swiftrl_core.cli import main
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.notebooks import Job, NotebookError, Parameter, check, check_texts, execute, is_done
+from swiftrl_core.experiments import notebooks
+from swiftrl_core.experiments.notebooks import (
+    Job,
+    NotebookError,
+    Parameter,
+    check,
+    check_texts,
+    execute,
+    is_done,
+)
+from swiftrl_core.util.errors import SwiftRLError
 
 PARAMETERS = """
 name: str = "lake"  # a word
@@ -254,7 +262,7 @@ def test_a_killed_run_leaves_no_finished_output_and_no_kernel(tmp_path):
         tmp_path / "slow.ipynb",
         f"import os, time; Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(60)",
     )
-    program = f"from swiftrl_core import notebooks; notebooks.execute({str(source)!r}, {str(tmp_path / 'o.ipynb')!r})"
+    program = f"from swiftrl_core.experiments import notebooks; notebooks.execute({str(source)!r}, {str(tmp_path / 'o.ipynb')!r})"
     driver = subprocess.Popen([sys.executable, "-c", program])
     end = time.monotonic() + 30
     while not (pid.exists() and pid.read_text()):
@@ -288,7 +296,8 @@ def test_parallel_notebooks_do_not_meet(tmp_path):
 
 
 def test_a_sweep_in_a_notebook_shows_a_table_that_ends_complete(tmp_path):
-    program = f"from swiftrl_core import sweep\ntable = sweep.run_experiment('06', 'smoke', {str(tmp_path / 'rows')!r})"
+    program = "from swiftrl_core.experiments import registry as experiments\n"
+    program += f"table = experiments.run_experiment('06', 'smoke', {str(tmp_path / 'rows')!r})"
     output = execute(notebook(tmp_path / "sweep.ipynb", program, "print(len(table))"), tmp_path / "out.ipynb")
     cells = nbformat.read(output, as_version=4).cells
     (shown,) = [entry.data["text/html"] for entry in cells[-2].outputs if entry.output_type == "display_data"]

@@ -33,7 +33,7 @@ KERNELS_AND_SIMULATOR = (
     "dpu_src/layout.h",
     "dpu_src/learner.c",
     "dpu_src/td_update.h",
-    "swiftrl_core/cpu/engine.c",
+    "swiftrl_core/backends/cpu/engine.c",
     "swiftrl_core/dpusim/costs.h",
     "swiftrl_core/dpusim/include/mram.h",
     "swiftrl_core/dpusim/link.ld",
@@ -164,7 +164,7 @@ def test_unpacked_wheel_trains_on_simulated_dpus_from_its_own_sources(wheel, tmp
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    kernels = python("-c", "from swiftrl_core import layout; print(layout.KERNEL_DIRECTORY)").strip()
+    kernels = python("-c", "from swiftrl_core.learner import layout; print(layout.KERNEL_DIRECTORY)").strip()
     assert Path(kernels) == site / "dpu_src"
     cli = ("-m", "swiftrl_core.cli")
     python(*cli, "collect", "--env", "frozenlake", "--transitions", "500", "--out", "lake.parquet")
@@ -174,10 +174,10 @@ def test_unpacked_wheel_trains_on_simulated_dpus_from_its_own_sources(wheel, tmp
 
 
 def test_console_script_is_the_command_line():
-    from swiftrl_core import cli
+    from swiftrl_core.cli import main
 
     (script,) = entry_points(group="console_scripts", name="swiftrl")
-    assert script.load() is cli.main
+    assert script.load() is main
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from swiftrl_core.pim import bench
+from benchmarks import simulator as bench
 
 
 @pytest.mark.parametrize(("mode", "tasklets"), [("fast", 1), ("exact", 1), ("fast", 16), ("exact", 16)])

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.datasets import Dataset
+from swiftrl_core.backends.pim import binding
+from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
+from swiftrl_core.data.datasets import Dataset
 from swiftrl_core.dpusim import MODEL_VERSION, compile_kernel
-from swiftrl_core.errors import SwiftRLError
 from swiftrl_core.learner import Learner
-from swiftrl_core.pim import binding
-from swiftrl_core.pim.binding import hardware_reason, open_dpu_set
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 TESTS = Path(__file__).parent
 PROBE = TESTS / "probe.c"

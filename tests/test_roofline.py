@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core import datasets, environments, figures, findings, roofline, widgets
-from swiftrl_core.cpu import doubles
-from swiftrl_core.experiments import expand
+from swiftrl_core.data import datasets, environments
+from swiftrl_core.experiments import doubles, figures, findings, roofline, widgets
+from swiftrl_core.experiments.registry import expand
 from swiftrl_core.learner import Learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.training.loop import Schedule, train
 
 
 class Counted(float):

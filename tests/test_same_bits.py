@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from swiftrl_core import datasets, environments
+from swiftrl_core.data import datasets, environments
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.training.loop import Schedule, train
 
 VARIANTS = list(itertools.product(Algorithm, Sampling, NumberFormat))
 SCHEDULES = [

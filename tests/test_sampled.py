@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from swiftrl_core import backends, sampled, sampled_bench
-from swiftrl_core.chunks import split
-from swiftrl_core.datasets import collect
-from swiftrl_core.errors import SwiftRLError
+from benchmarks import paper_scale as sampled_bench
+from swiftrl_core import backend as backends
+from swiftrl_core.data.datasets import collect
 from swiftrl_core.learner import Learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.training import sampled
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import results
-from swiftrl_core.cells import Cell
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.store import Store, StoreError
+from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.store import Store, StoreError
+from swiftrl_core.util.errors import SwiftRLError
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ def test_a_read_only_folder_is_told(tmp_path):
     tmp_path.chmod(0o755)
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
-    program = f"from swiftrl_core.store import Store; Store({str(folder)!r}).prepare()"
+    program = f"from swiftrl_core.sweeps.store import Store; Store({str(folder)!r}).prepare()"
     command = [sys.executable, "-c", program]
     if os.geteuid() == 0:
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]

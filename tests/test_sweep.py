@@ -17,12 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_cells import OddCell
 
-from swiftrl_core import datasets, engines, estimates, experiments, results, sweep, sweep_bench
-from swiftrl_core.cells import Cell
+from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
-from swiftrl_core.engines import Processes, Serial
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.store import Store
+from swiftrl_core.data import datasets
+from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.sweeps import engines, estimates, results, sweep
+from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.engines import Processes, Serial
+from swiftrl_core.sweeps.store import Store
+from swiftrl_core.util.errors import SwiftRLError
 
 SETTINGS = {
     "transitions": 1_000,
@@ -368,11 +371,11 @@ def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, engine
 
 
 def test_an_experiment_gives_its_table_and_runs_once(tmp_path):
-    table = sweep.run_experiment("06_synchronisation", "smoke", tmp_path)
+    table = experiments.run_experiment("06_synchronisation", "smoke", tmp_path)
     expected = experiments.expand("06_synchronisation", "smoke")
     assert table["config_hash"].tolist() == [cell.config_hash for cell in expected]
     assert table["exact_return"].notna().all()
-    again = sweep.run_experiment("06", "smoke", tmp_path)
+    again = experiments.run_experiment("06", "smoke", tmp_path)
     pd.testing.assert_frame_equal(again, table)
 
 

@@ -22,10 +22,10 @@ from test_sweep import (
     wait_for,
 )
 
-from swiftrl_core import engines, results, sweep
-from swiftrl_core.engines import Dask
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.store import Store
+from swiftrl_core.sweeps import engines, results, sweep
+from swiftrl_core.sweeps.engines import Dask
+from swiftrl_core.sweeps.store import Store
+from swiftrl_core.util.errors import SwiftRLError
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 

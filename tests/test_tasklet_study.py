@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core import tasklet_study
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.experiments import tasklet_study
+from swiftrl_core.util.errors import SwiftRLError
 
 
 @pytest.fixture

@@ -12,20 +12,21 @@ from hypothesis import strategies as st
 from test_cpu_engine import assert_same_bits, chunks_of, records_of
 from test_fixed_point_error import random_data
 
-from swiftrl_core import backends, training
-from swiftrl_core.backends import Problem, open_backend
-from swiftrl_core.chunks import split
-from swiftrl_core.cpu import backend as cpu
-from swiftrl_core.datasets import collect
+from swiftrl_core import backend as backends
+from swiftrl_core.backend import Problem, open_backend
+from swiftrl_core.backends.cpu import backend as cpu
+from swiftrl_core.backends.gpu.backend import GpuBackend
+from swiftrl_core.backends.gpu.kernels import Tables, shared_bytes
+from swiftrl_core.backends.pim.dealing import deal
+from swiftrl_core.backends.pim.kernels import TASKLET_LEARNER, compile_learner
+from swiftrl_core.data.datasets import collect
 from swiftrl_core.dpusim import DpuSet, compile_kernel
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.gpu.backend import GpuBackend
-from swiftrl_core.gpu.kernels import Tables, shared_bytes
-from swiftrl_core.layout import KERNEL_DIRECTORY
 from swiftrl_core.learner import Learner, NumberFormat
-from swiftrl_core.pim.dealing import deal
-from swiftrl_core.pim.kernels import TASKLET_LEARNER, compile_learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.training import loop as training
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 TASKLETS = [1, 2, 11, 16, 24]
 FEW_TASKLETS = [1, 11, 24]
@@ -229,7 +230,7 @@ def test_dealing_takes_time_that_is_booked(data, monkeypatch, simulated_dpus):
         time.sleep(0.3)
         return deal(*given)
 
-    monkeypatch.setattr("swiftrl_core.pim.backend.deal", slowly)
+    monkeypatch.setattr("swiftrl_core.backends.pim.backend.deal", slowly)
     options = {"tasklets": 2, "simulated_dpus": simulated_dpus}
     result = train(data["frozenlake"], frozen("INT32"), Schedule(4, 1, 1), "pim", **options)
     assert result.breakdown.cpu_to_pim > 0.3
@@ -429,7 +430,7 @@ def test_tasklets_need_room_in_wram():
 
 
 def test_a_chunk_with_its_heads_must_fit_mram(monkeypatch, data):
-    monkeypatch.setattr("swiftrl_core.pim.backend.MRAM_BYTES", 8 * 2_609 + 4 * 64 + 8)
+    monkeypatch.setattr("swiftrl_core.backends.pim.backend.MRAM_BYTES", 8 * 2_609 + 4 * 64 + 8)
     train(data["frozenlake"], Learner(), Schedule(1, 1, 1), "pim")
     with pytest.raises(SwiftRLError, match="do not fit a DPU's MRAM"):
         train(data["frozenlake"], frozen(), Schedule(1, 1, 1), "pim")

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core import aggregation, training
-from swiftrl_core.backends import AveragedRound, Problem, open_backend
-from swiftrl_core.chunks import split
-from swiftrl_core.datasets import Dataset, collect
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.backend import AveragedRound, Problem, open_backend
+from swiftrl_core.data.datasets import Dataset, collect
 from swiftrl_core.learner import Learner
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.training import aggregation
+from swiftrl_core.training import loop as training
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 BACKENDS = ["cpu", "pim"]
 

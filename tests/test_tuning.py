@@ -7,16 +7,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from swiftrl_core import datasets
-from swiftrl_core.backends import Problem, open_backend
-from swiftrl_core.chunks import split
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.backend import Problem, open_backend
+from swiftrl_core.backends.pim import kernels, tuning
+from swiftrl_core.backends.pim.backend import PimBackend
+from swiftrl_core.backends.pim.binding import open_dpu_set
+from swiftrl_core.backends.pim.tuning import Step
+from swiftrl_core.data import datasets
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
-from swiftrl_core.pim import kernels, tuning
-from swiftrl_core.pim.backend import PimBackend
-from swiftrl_core.pim.binding import open_dpu_set
-from swiftrl_core.pim.tuning import Step
-from swiftrl_core.training import Schedule, train
+from swiftrl_core.learner.chunks import split
+from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.errors import SwiftRLError
 
 ROWS = 2_003  # a prime, and more than one block of 256
 SCHEDULE = Schedule(3, 6, 2, seed=5)

@@ -19,7 +19,7 @@ from swiftrl_core.dpusim.uncertainty import STATED, Uncertainty
 from swiftrl_core.dpusim.validation import counts, hardware, loops, published, throughput
 from swiftrl_core.dpusim.validation.harness import KERNELS, run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from swiftrl_core import toolchain
-from swiftrl_core.errors import CompileError
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.errors import CompileError
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"

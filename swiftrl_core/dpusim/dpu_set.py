@@ -29,7 +29,7 @@ from swiftrl_core.dpusim.symbols import (
     place_of,
 )
 from swiftrl_core.dpusim.timing import HardwareProfile, launch_seconds, resolve_profile, transfer_seconds
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 ALLOCATE_ALL = 0xFFFFFFFF
 FAULTS_SHOWN = 15

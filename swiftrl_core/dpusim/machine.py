@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core import toolchain
 from swiftrl_core.dpusim.compile import Chip
 from swiftrl_core.dpusim.elf import MRAM_BASE, Program
 from swiftrl_core.dpusim.findings import RECORD as FINDING_RECORD
@@ -23,7 +22,8 @@ from swiftrl_core.dpusim.lower import lower
 from swiftrl_core.dpusim.rv32 import Op
 from swiftrl_core.dpusim.timing import DmaTiming
 from swiftrl_core.dpusim.translate import Translation, compile_translation
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.errors import SwiftRLError
 
 HERE = Path(__file__).parent
 #: Modelled DPU instructions after which a run counts as hung.

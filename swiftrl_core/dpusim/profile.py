@@ -17,7 +17,7 @@ from swiftrl_core.dpusim.elf import IRAM_BASE, Program, load_program
 from swiftrl_core.dpusim.lower import lower
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_counted
 from swiftrl_core.dpusim.rv32 import IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 COLUMNS = ["function", "file", "line", "source", "instructions", "share"]
 _STRAIGHT = np.array(sorted({Op.LUI, Op.NOP} | IMMEDIATE_ALU | REGISTER_ALU | LOADS | STORES), np.uint64)

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 Direction = Literal["to_dpu", "from_dpu"]
 Kind = Literal["parallel", "broadcast", "serial"]

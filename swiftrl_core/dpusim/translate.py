@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core import toolchain
 from swiftrl_core.dpusim.lower import NOWHERE
 from swiftrl_core.dpusim.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op, Routine
-from swiftrl_core.files import atomic_path
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.files import atomic_path
 
 HERE = Path(__file__).parent
 #: Simple ops that must follow for an entry to pay: a tasklet's registers go in and out of local variables there.

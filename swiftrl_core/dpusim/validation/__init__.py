@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swiftrl_core.dpusim.validation import counts, hardware, loops, throughput, transfers
 from swiftrl_core.dpusim.validation.report import Bar, Section
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 __all__ = ["SECTIONS", "Bar", "Section", "measurements_folder", "validate"]
 

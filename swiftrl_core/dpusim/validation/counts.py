@@ -19,8 +19,8 @@ import pandas as pd
 from swiftrl_core.dpusim.model import MODEL_VERSION
 from swiftrl_core.dpusim.validation.harness import run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
-from swiftrl_core.errors import SwiftRLError
-from swiftrl_core.files import atomic_path
+from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.files import atomic_path
 
 SUITE = Path(__file__).parent / "suite"
 GOLDEN = Path(__file__).parent / "golden.json"

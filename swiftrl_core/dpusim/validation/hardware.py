@@ -25,7 +25,7 @@ from swiftrl_core.dpusim.timing import PROFILES, launch_seconds
 from swiftrl_core.dpusim.uncertainty import STATED
 from swiftrl_core.dpusim.validation.harness import KERNELS, Finished, run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 PROFILE = PROFILES["upimulator-server"]
 TASKLETS = 16

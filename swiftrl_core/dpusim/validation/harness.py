@@ -10,7 +10,7 @@ from swiftrl_core.dpusim.compile import compile_kernel
 from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP, load_program
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines
 from swiftrl_core.dpusim.timing import DmaTiming
-from swiftrl_core.errors import SwiftRLError
+from swiftrl_core.util.errors import SwiftRLError
 
 KERNELS = Path(__file__).parent / "kernels"
 

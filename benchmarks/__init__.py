@@ -1,0 +1,1 @@
+"""How fast everything is here, and beside what: `swiftrl bench` runs these modules."""

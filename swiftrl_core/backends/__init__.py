@@ -1,0 +1,1 @@
+"""The machines that learn: PIM, CPU, GPU, and the exact solution. None imports another."""

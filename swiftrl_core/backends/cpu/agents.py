@@ -1,0 +1,138 @@
+"""Independent agents on the host's own cores: in lanes where they stay in step, else one after the other."""
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from swiftrl_core.backend import Evidence, Problem
+from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads
+from swiftrl_core.learner import Algorithm, Sampling
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.training.population import Population, Trained
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.checks import whole_number
+
+__all__ = ["available", "compile_lanes", "in_lanes", "train"]
+
+
+def train(population: Population, *, threads: int | None = None) -> Trained:
+    """Train all agents from tables of zeros; times are measured.
+
+    The machine's `core_s` is the time that all threads together spent computing: what the work takes on one core,
+    also where others use this machine's cores.
+
+    Parameters
+    ----------
+    population : Population
+    threads : int, optional
+        At least 1; by default as many as the process may use.
+
+    Raises
+    ------
+    SwiftRLError
+        If threads is not a whole number of at least 1.
+    MemoryError
+        If there is no memory for the tables a thread works on.
+    """
+    threads = available_threads() if threads is None else whole_number(threads, "threads", 1)
+    run = _in_lanes if in_lanes(population) else _one_by_one
+    tables = np.empty((population.agents, population.problem.entries), population.problem.learner.dtype)
+    spent, lanes = run(population, tables, threads)
+    machine = {
+        "name": "this host's CPU",
+        "compiler": f"zig {toolchain.compiler_version()}",
+        "threads": threads,
+        "lanes": lanes,
+        "core_s": spent.core_s,
+    }
+    return Trained(tables, 0.0, spent.wall_s, 0.0, Evidence.MEASURED, machine)
+
+
+def in_lanes(population: Population) -> bool:
+    """Return whether the agents stay in step: one stream, and no draw that sends one of them its own way."""
+    learner = population.problem.learner
+    in_step = learner.algorithm == Algorithm.Q_LEARNING and learner.sampling != Sampling.RAN
+    return in_step and population.shares_data and population.agents > 1
+
+
+def compile_lanes(problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    """Return agents.c built for a problem; `flags` are more compiler flags."""
+    engine = _compile("agents.c", problem, flags)
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    engine.lanes.restype = engine.team.restype = count
+    engine.train_vectors.argtypes = [pointer, count, pointer, pointer, count, count, count]
+    engine.train_vectors.restype = ctypes.c_int
+    return engine
+
+
+def _compile(source: str, problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
+    library = toolchain.compile_shared_library(
+        [FOLDER / source],
+        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
+        include_directories=[KERNEL_DIRECTORY],
+        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
+    )
+    return ctypes.CDLL(str(library))
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """Seconds on the clock, and seconds of computing added up over threads."""
+
+    wall_s: float
+    core_s: float
+
+
+def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
+    """Fill the tables; return what it took and the agents in a vector."""
+    engine = compile_lanes(population.problem)
+    vectors = -(-population.agents // engine.lanes())
+    records, args = (np.ascontiguousarray(array) for array in (population.records, population.args))
+
+    def work(first: int, last: int) -> None:
+        if engine.train_vectors(
+            records.ctypes.data,
+            len(records),
+            args.ctypes.data,
+            tables.ctypes.data,
+            population.agents,
+            first,
+            last,
+        ):
+            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+
+    return _timed(work, vectors, engine.team(), threads), engine.lanes()
+
+
+def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
+    """Fill the tables; return what it took and 1, the agents that learn in step."""
+    engine = _compile("agents_alone.c", population.problem)
+    engine.train_agents.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2
+    engine.train_agents.restype = None
+    given = (population.records, population.starts, population.args)
+    arrays = [*map(np.ascontiguousarray, given), tables]
+    pointers = [array.ctypes.data for array in arrays]
+
+    def work(first: int, last: int) -> None:
+        engine.train_agents(*pointers, first, last)
+
+    return _timed(work, population.agents, 1, threads), 1
+
+
+def _timed(work: Callable[[int, int], None], items: int, unit: int, threads: int) -> _Spent:
+    """Have threads do work(first, last) over all items, `unit` at a time; return what it took."""
+
+    def part(first: int) -> float:
+        start = time.thread_time()
+        work(first, min(first + unit, items))
+        return time.thread_time() - start
+
+    with ThreadPoolExecutor(threads) as pool:
+        start = time.perf_counter()
+        core_s = sum(pool.map(part, range(0, items, unit)))
+        return _Spent(time.perf_counter() - start, core_s)

@@ -1,0 +1,157 @@
+"""The `model` backend, the honest baseline: count the transitions, solve the empirical MDP exactly.
+
+Everything a Q-learner can learn from a data set is the fixed point of the Bellman equation of its empirical
+frequencies. Counting and solving takes milliseconds where replaying takes seconds; and the fixed point is what the
+learners' tables are measured against.
+"""
+
+import ctypes
+import time
+from pathlib import Path
+
+import numpy as np
+
+from swiftrl_core.backend import Evidence, Problem, Round
+from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.learner import Learner
+from swiftrl_core.learner.chunks import Chunks, pack
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.training.counting import HEADER as COUNTING_HEADER
+from swiftrl_core.util import toolchain
+from swiftrl_core.util.errors import SwiftRLError
+
+SOURCE = Path(__file__).parent / "exact.c"
+TOLERANCE = 1e-9
+"""Largest distance of an entry to the exact fixed point, in values."""
+MOST_SWEEPS = 1_000_000
+
+
+def available() -> str | None:
+    """Return why this backend cannot be used here, or None: it always can."""
+    return None
+
+
+def open_backend(problem: Problem, cores: int) -> "ModelBackend":
+    """Return a backend that solves the model of all chunks together, however many cores they are cut for."""
+    return ModelBackend(problem)
+
+
+def empirical_fixed_point(dataset: Dataset, gamma: float, tolerance: float = TOLERANCE) -> np.ndarray:
+    """Return the fixed point of Q-learning on a data set.
+
+    Q(s, a) is the mean, over the rows with (s, a), of r + gamma * max Q(s', .), without the second term where the row
+    terminated. A pair that never occurs keeps 0, as in a learner's table, and takes part in the maximum.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    gamma : float
+        Discount, at least 0 and below 1.
+    tolerance : float
+        Largest distance of an entry to the exact fixed point, above 0.
+
+    Returns
+    -------
+    float64 array (states, actions)
+
+    Raises
+    ------
+    SwiftRLError
+        If gamma or tolerance is out of range, the data set does not fit 8-byte records, or float64 cannot reach the
+        tolerance.
+    """
+    learner = Learner(gamma=gamma, reward_range=dataset.reward_range)
+    problem = Problem(learner, dataset.n_states, dataset.n_actions)
+    flat = _solve(problem, pack(dataset, learner), tolerance)
+    return flat.reshape(dataset.n_states, dataset.n_actions)
+
+
+class ModelBackend:
+    """Solves the data's own MDP; the time is measured, and the number of episodes plays no part."""
+
+    name = "model"
+    evidence = Evidence.MEASURED
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._answer: Round | None = None
+        _compile(problem)
+
+    def load(self, chunks: Chunks) -> float:
+        """Keep the records where they are; nothing is copied, so it takes no time."""
+        self._records = chunks.records
+        self._answer = None
+        return 0.0
+
+    def run_round(self, table: np.ndarray, episodes: int, targets: None = None) -> Round:
+        """Return the fixed point, whatever `table` and `episodes` are; a round after the first costs nothing.
+
+        Every transition is looked at once: those are the executed updates.
+
+        Raises
+        ------
+        SwiftRLError
+            If gamma is 1, or float64 cannot reach the tolerance.
+        """
+        if self._answer is None:
+            start = time.perf_counter()
+            q = self._problem.learner.to_raw(_solve(self._problem, self._records, TOLERANCE))
+            seconds = time.perf_counter() - start
+            self._answer = Round(q[np.newaxis], 0.0, 0.0, 0.0, 0)
+            return Round(self._answer.tables, 0.0, seconds, 0.0, len(self._records))
+        return self._answer
+
+    def describe(self) -> dict:
+        """Return the compiler and the tolerance."""
+        return {
+            "name": "this host's CPU",
+            "compiler": f"zig {toolchain.compiler_version()}",
+            "threads": 1,
+            "tolerance": TOLERANCE,
+        }
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+
+def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return the fixed point as values, float64 (entries,)."""
+    gamma = problem.learner.gamma
+    if not 0 <= gamma < 1:
+        raise SwiftRLError(f"gamma is {gamma:g}: the model's fixed point needs a number from 0 to below 1")
+    if not tolerance > 0:
+        raise SwiftRLError(f"tolerance is {tolerance}: give a number above 0")
+    q = np.zeros(problem.entries)
+    sweeps = _compile(problem)(
+        np.ascontiguousarray(records).ctypes.data,
+        len(records),
+        problem.n_states,
+        problem.n_actions,
+        1 / problem.learner.scale,
+        gamma,
+        tolerance,
+        MOST_SWEEPS,
+        q.ctypes.data,
+    )
+    if sweeps < 0:
+        raise MemoryError(f"no memory to count {len(records):,} transitions")
+    if sweeps == 0:
+        raise SwiftRLError(
+            f"the model is not within {tolerance:g} of its fixed point after {MOST_SWEEPS:,} sweeps with gamma "
+            f"{gamma:g}: use a smaller gamma or a larger tolerance"
+        )
+    return q
+
+
+def _compile(problem: Problem) -> ctypes._CFuncPtr:
+    library = toolchain.compile_shared_library(
+        [SOURCE],
+        headers=[COUNTING_HEADER, KERNEL_DIRECTORY / "layout.h"],
+        include_directories=[KERNEL_DIRECTORY, COUNTING_HEADER.parent],
+        flags=[f"-DNUMBER_FORMAT={problem.learner.switches['NUMBER_FORMAT']}"],
+    )
+    function = ctypes.CDLL(str(library)).fixed_point
+    pointer, count, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    function.argtypes = [pointer, count, count, count, real, real, real, count, pointer]
+    function.restype = count
+    return function

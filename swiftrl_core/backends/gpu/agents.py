@@ -1,0 +1,56 @@
+"""Independent agents on a GPU: the `gpu` backend's kernel, a lane an agent, with arguments of its own for each."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.gpu.backend import available, open_backend
+from swiftrl_core.learner.chunks import Chunks
+from swiftrl_core.training.population import Population, Trained
+
+__all__ = ["available", "train"]
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnArguments(Problem):
+    """A problem whose cores do not learn with the same alpha and gamma."""
+
+    args: np.ndarray = field(kw_only=True)
+
+    def arguments(self, chunks: Chunks) -> np.ndarray:
+        return self.args.copy()
+
+
+def train(population: Population) -> Trained:
+    """Train all agents from tables of zeros; times are measured, by events on the GPU.
+
+    The kernel lays the records of 32 lanes out side by side. So a shared stream is repeated for every agent, which
+    takes agents x transitions x 8 bytes on the host and twice that on the GPU: 80 MB for 1,000 agents and 10,000
+    transitions.
+    """
+    problem, agents = population.problem, population.agents
+    own = _OwnArguments(
+        problem.learner, problem.n_states, problem.n_actions, problem.seed, args=population.args
+    )
+    machine = open_backend(own, agents)
+    try:
+        load_s = machine.load(_chunks(population))
+        zeros = np.zeros(problem.entries, problem.learner.dtype)
+        done = machine.run_round(zeros, int(population.args["episodes"][0]))
+        described, evidence = machine.describe(), machine.evidence
+    finally:
+        machine.close()
+    return Trained(done.tables, load_s + done.down_s, done.kernel_s, done.up_s, evidence, described)
+
+
+def _chunks(population: Population) -> Chunks:
+    """Return every agent's records one after the other."""
+    lengths = population.args["transitions"].astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    if population.shares_data:
+        records = np.tile(population.records, population.agents)
+    else:
+        parts = zip(population.starts, lengths, strict=True)
+        records = np.concatenate([population.records[start : start + length] for start, length in parts])
+    return Chunks(records, starts, np.arange(population.agents))

@@ -1,0 +1,5 @@
+"""The `swiftrl` command."""
+
+from swiftrl_core.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,174 @@
+"""Figures about the data alone: what a core's chunk still holds as cores grow."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.style import (
+    COLUMN_INCHES,
+    PAGE_INCHES,
+    colour,
+    count_ticks,
+    legend_above,
+    named,
+    new_figure,
+    note,
+    style,
+)
+from swiftrl_core.plotting.words import millions
+
+MARKS = "os^D"
+ACTIONS = {4: ("left", "down", "right", "up"), 6: ("south", "north", "east", "west", "pick up", "drop")}
+"""Of FrozenLake and Taxi."""
+
+
+def table_coverage(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return, for each environment and number of cores, which shares of the (state, action) pairs are seen.
+
+    Returns
+    -------
+    DataFrame
+        environment, transitions, cores, seeds, coverage (of all data), chunk_coverage (mean of the chunks), with their
+        intervals over seeds.
+    """
+    by = ["environment", "transitions", "cores"]
+    return over_seeds(rows.sort_values(["environment", "cores"]), by, ["coverage", "chunk_coverage"])
+
+
+def fig_coverage(rows: pd.DataFrame) -> Figure:
+    """Draw which share of the pairs a chunk shows its core, against the number of cores.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `results.COLUMNS`; see `table_coverage`.
+
+    Returns
+    -------
+    Figure, one column wide
+    """
+    table = table_coverage(rows)
+    with style():
+        figure = new_figure(COLUMN_INCHES, 2.4)
+        axes = figure.subplots()
+        for place, (environment, own) in enumerate(table.groupby("environment", sort=False)):
+            look = {"color": colour(place), "lw": 1, "ms": 4, "marker": MARKS[place]}
+            axes.errorbar(
+                own["cores"],
+                own["chunk_coverage"],
+                bars_of(own, "chunk_coverage"),
+                label=f"{named(environment)}, a chunk",
+                **look,
+            )
+            axes.axhline(
+                own["coverage"].mean(),
+                color=colour(place),
+                lw=0.8,
+                ls="--",
+                label=f"{named(environment)}, all data",
+            )
+        axes.set(xscale="log", xlabel="cores", ylabel="share of pairs (s, a) seen", ylim=(0, 1.05))
+        count_ticks(axes.xaxis, table["cores"])
+        legend_above(figure, axes, 2)
+        over = f"Means over {table['seeds'].max()} data sets" if table["seeds"].max() > 1 else "One data set"
+        sizes = ", ".join(
+            f"{named(name)} {millions(own['transitions'].iloc[0])}"
+            for name, own in table.groupby("environment", sort=False)
+        )
+        note(figure, [f"{over}: {sizes} transitions."])
+    return figure
+
+
+def table_chunk_rewards(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return, for each environment and number of cores, the chunks without a positive reward, and what is learned.
+
+    Returns
+    -------
+    DataFrame
+        environment, transitions, episodes, tau, cores, optimum, seeds, without_reward (share of the chunks),
+        exact_return (of the mean table), with their intervals over seeds.
+    """
+    rows = rows.assign(without_reward=rows["chunks_without_positive_reward"] / rows["cores"])
+    by = ["environment", "transitions", "episodes", "tau", "cores", "optimum"]
+    return over_seeds(rows.sort_values(["environment", "cores"]), by, ["without_reward", "exact_return"])
+
+
+def fig_chunk_rewards(rows: pd.DataFrame) -> Figure:
+    """Draw how many chunks hold no reward at all, and beside it what their mean table is worth.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `results.COLUMNS`; see `table_chunk_rewards`.
+
+    Returns
+    -------
+    Figure, a page wide
+    """
+    table = table_chunk_rewards(rows)
+    groups = list(table.groupby("environment", sort=False))
+    with style():
+        figure = new_figure(PAGE_INCHES, 2.5)
+        left, *others = figure.subplots(1, 1 + len(groups))
+        for place, ((environment, own), axes) in enumerate(zip(groups, others, strict=True)):
+            look = {
+                "color": colour(place),
+                "lw": 1,
+                "ms": 4,
+                "marker": MARKS[place],
+                "label": named(environment),
+            }
+            left.errorbar(own["cores"], own["without_reward"], bars_of(own, "without_reward"), **look)
+            axes.errorbar(own["cores"], own["exact_return"], bars_of(own, "exact_return"), **look)
+            axes.axhline(own["optimum"].max(), color="black", lw=0.8, ls="--")
+            axes.set(title=f"{named(environment)} (dashed: optimum)", ylabel="exact return of the mean table")
+        left.set(title="nothing to learn from", ylabel="chunks without a positive reward", ylim=(-0.03, 1.03))
+        left.legend(frameon=False)
+        for axes in (left, *others):
+            axes.set(xscale="log", xlabel="cores")
+            count_ticks(axes.xaxis, table["cores"])
+            axes.tick_params(axis="x", rotation=45)
+        rounds = int(-(-table["episodes"].max() // table["tau"].max()))
+        note(
+            figure,
+            [
+                f"Means over {table['seeds'].max()} data sets of each environment, with 95 % bootstrap intervals.",
+                f"Tables after {table['episodes'].max()} passes over each chunk and {rounds} averaging"
+                + ("s." if rounds > 1 else "."),
+            ],
+        )
+    return figure
+
+
+def fig_visits(visits: pd.DataFrame) -> Figure:
+    """Draw how often each action was tried in each state, in all data and in one core's chunk.
+
+    Parameters
+    ----------
+    visits : DataFrame
+        One row a pair and part: part (what of the data), state, action, visits.
+
+    Returns
+    -------
+    Figure, a page wide; pairs never seen stay white
+    """
+    parts = list(visits.groupby("part", sort=False))
+    states, actions = visits["state"].max() + 1, visits["action"].max() + 1
+    most = np.log10(visits["visits"].max())
+    with style():
+        figure = new_figure(PAGE_INCHES, 0.9 + 0.16 * actions * len(parts))
+        panels = figure.subplots(len(parts), 1, sharex=True)
+        for axes, (part, own) in zip(np.atleast_1d(panels), parts, strict=True):
+            grid = own.pivot(index="action", columns="state", values="visits").to_numpy(np.float64)
+            logs = np.log10(np.where(grid > 0, grid, np.nan))
+            image = axes.pcolormesh(logs, cmap="viridis", vmin=0, vmax=most, edgecolors="#dddddd", lw=0.3)
+            axes.set_yticks(np.arange(actions) + 0.5, ACTIONS.get(actions, range(actions)))
+            axes.set_title(part)
+            axes.tick_params(length=0)
+        axes.set_xticks(np.arange(0, states, -(-states // 16)) + 0.5, range(0, states, -(-states // 16)))
+        axes.set_xlabel("state (white: never seen, or the episode is over there)")
+        bar = figure.colorbar(image, ax=panels, pad=0.01)
+        bar.set_ticks(range(int(most) + 1), labels=[f"{10**decade:,}" for decade in range(int(most) + 1)])
+        bar.set_label("transitions")
+    return figure

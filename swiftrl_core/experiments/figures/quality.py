@@ -1,0 +1,354 @@
+"""Figures about what is learned: returns, distances to the true values, number formats."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.style import (
+    ALGORITHM_COLOURS,
+    MARKS,
+    PAGE_INCHES,
+    colour,
+    count_ticks,
+    legend_above,
+    named,
+    new_figure,
+    note,
+    plain_log_ticks,
+    style,
+)
+
+LEARNER = ["algorithm", "sampling", "number_format"]
+
+
+def table_learning_quality(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the returns of every learner, environment and number of cores.
+
+    Returns
+    -------
+    DataFrame
+        environment, transitions, episodes, algorithm, sampling, number_format, cores, optimum, seeds; exact_return and
+        monte_carlo_mean with their intervals over seeds; nominal_updates and executed_updates, means.
+    """
+    by = ["environment", "transitions", "episodes", *LEARNER, "cores", "optimum", "nominal_updates"]
+    return over_seeds(rows, by, ["exact_return", "monte_carlo_mean", "executed_updates"]).drop(
+        columns=["executed_updates_low", "executed_updates_high"]
+    )
+
+
+def fig_learning_quality(rows: pd.DataFrame) -> Figure:
+    """Draw what each learner's greedy policy earns, for several numbers of cores.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `results.COLUMNS`; see `table_learning_quality`.
+
+    Returns
+    -------
+    Figure, a page wide
+    """
+    table = table_learning_quality(rows)
+    learners = table[LEARNER].drop_duplicates().itertuples(index=False)
+    places = {tuple(learner): -place for place, learner in enumerate(learners)}
+    cores = sorted(table["cores"].unique())
+    groups = list(table.groupby("environment", sort=False))
+    with style():
+        figure = new_figure(PAGE_INCHES, 1.5 + 0.3 * len(places))
+        panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
+        for axes, (environment, own) in zip(panels, groups, strict=True):
+            for number, count in enumerate(cores):
+                some = own[own["cores"] == count]
+                height = [places[tuple(learner)] for learner in some[LEARNER].itertuples(index=False)]
+                height = np.array(height) + 0.56 * (0.5 - (number + 0.5) / len(cores))
+                _returns(axes, some, height, colour(number), f"{count:,} core{'s' * int(count > 1)}")
+            axes.axvline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum, greedy on Q*")
+            axes.set(title=named(environment), xlabel="return of the greedy policy")
+            for place in places.values():
+                axes.axhline(place - 0.5, color="#dddddd", lw=0.5, zorder=0)
+        panels[0].set_yticks(list(places.values()), [_learner_name(learner) for learner in places])
+        panels[0].set_ylim(min(places.values()) - 0.6, 0.6)
+        panels[0].plot([], [], "x", color="#444444", ms=4, label="mean of played episodes")
+        legend_above(figure, panels[0])
+        episodes = int(rows["monte_carlo_episodes"].max())
+        note(
+            figure,
+            [
+                f"Dots: exact expected return, mean over {table['seeds'].max()} data sets, 95 % bootstrap interval.",
+                f"Crosses: mean of {episodes:,} played episodes, as in the paper.",
+                _updates_sentence(table),
+            ],
+        )
+    return figure
+
+
+def _returns(axes: Axes, some: pd.DataFrame, height: np.ndarray, shade: tuple, label: str) -> None:
+    bars = bars_of(some, "exact_return")
+    axes.errorbar(
+        some["exact_return"],
+        height,
+        xerr=bars,
+        fmt="o",
+        ms=3.5,
+        lw=0.9,
+        color=shade,
+        label=label,
+        clip_on=False,
+    )
+    axes.plot(some["monte_carlo_mean"], height, "x", ms=3.5, mew=0.8, color=shade, alpha=0.9)
+
+
+def _learner_name(learner: Sequence[str]) -> str:
+    algorithm, sampling, number_format = learner
+    return f"{named(algorithm)} {sampling} {number_format}"
+
+
+def _updates_sentence(table: pd.DataFrame) -> str:
+    """Say how much of the nominal work was left out because it could not change a bit."""
+    executed, nominal = table["executed_updates"].sum(), table["nominal_updates"].sum()
+    if executed == nominal:
+        return "Every nominal update was executed."
+    return (
+        f"Of the nominal updates {executed / nominal:.0%} were executed; the others could not change a bit."
+    )
+
+
+ERRORS = {"mean_error_optimal": "to Q*", "mean_error_empirical": "to the data's own Q*"}
+
+
+def table_table_error(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how far every learner's table is from Q*, and from the fixed point of Q-learning on its data.
+
+    Returns
+    -------
+    DataFrame
+        environment, transitions, episodes, algorithm, sampling, number_format, cores, seeds; for the two targets the
+        mean and the largest absolute difference over the pairs an episode can meet, with intervals over seeds.
+    """
+    by = ["environment", "transitions", "episodes", *LEARNER, "cores"]
+    return over_seeds(rows, by, [*ERRORS, *(name.replace("mean", "max") for name in ERRORS)])
+
+
+def fig_table_error(rows: pd.DataFrame) -> Figure:
+    """Draw the distance of the learned tables to the true values against the number of cores.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `results.COLUMNS`; see `table_table_error`.
+
+    Returns
+    -------
+    Figure, a page wide; solid and filled FP32, dashed and hollow INT32
+    """
+    table = table_table_error(rows)
+    groups = list(table.groupby("environment", sort=False))
+    with style():
+        figure = new_figure(PAGE_INCHES, 2.9)
+        panels = figure.subplots(1, 2 * len(groups))
+        for number, (environment, own) in enumerate(groups):
+            for axes, (column, target) in zip(panels[2 * number :], ERRORS.items(), strict=False):
+                for learner, some in own.groupby(LEARNER, sort=False):
+                    _errors(axes, some, column, learner)
+                axes.set(title=f"{named(environment)}\n{target}", xscale="log", yscale="log", xlabel="cores")
+                count_ticks(axes.xaxis, table["cores"])
+            low, high = _common_limits(panels[2 * number : 2 * number + 2])
+            for axes in panels[2 * number : 2 * number + 2]:
+                axes.set_ylim(low, high)
+                plain_log_ticks(axes.yaxis)
+        panels[0].set_ylabel("mean |Q - target| over pairs")
+        _learner_legend(figure, table)
+        note(
+            figure,
+            [
+                f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
+                "The data's own Q* is Q-learning's fixed point on the very data; SARSA explores, so its is another.",
+            ],
+        )
+    return figure
+
+
+def _errors(axes: Axes, some: pd.DataFrame, column: str, learner: tuple[str, str, str]) -> None:
+    algorithm, sampling, number_format = learner
+    shade, exact = colour(ALGORITHM_COLOURS[algorithm]), number_format == "FP32"
+    axes.errorbar(
+        some["cores"],
+        some[column],
+        bars_of(some, column),
+        color=shade,
+        marker=MARKS[sampling],
+        ms=4,
+        lw=0.9,
+        ls="-" if exact else "--",
+        mfc=shade if exact else "white",
+        alpha=0.85,
+    )
+
+
+def _common_limits(panels: Sequence[Axes]) -> tuple[float, float]:
+    limits = np.array([axes.get_ylim() for axes in panels])
+    return limits[:, 0].min(), limits[:, 1].max()
+
+
+def _learner_legend(figure: Figure, table: pd.DataFrame) -> None:
+    """Explain colour, mark and line apart from each other, where every combination would fill the page."""
+    handles = [
+        Line2D([], [], color=colour(place), lw=2, label=named(name))
+        for name, place in ALGORITHM_COLOURS.items()
+        if name in set(table["algorithm"])
+    ]
+    handles += [
+        Line2D([], [], color="#444444", marker=mark, ms=4, ls="none", label=name)
+        for name, mark in MARKS.items()
+        if name in set(table["sampling"])
+    ]
+    handles += [
+        Line2D([], [], color="#444444", marker="o", ms=4, lw=0.9, label="FP32"),
+        Line2D([], [], color="#444444", marker="o", ms=4, lw=0.9, ls="--", mfc="white", label="INT32"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+
+
+def table_number_formats(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return FP32 and INT32 side by side: one row for each environment, learner, number of cores and seed.
+
+    Returns
+    -------
+    DataFrame
+        environment, algorithm, sampling, cores, seed; exact_return and mean_error_optimal, each of FP32 and INT32.
+    """
+    keys = ["environment", "algorithm", "sampling", "cores", "seed"]
+    wide = rows.pivot(index=keys, columns="number_format", values=["exact_return", "mean_error_optimal"])
+    wide.columns = [f"{name}_{number_format}" for name, number_format in wide.columns]
+    return wide.reset_index()
+
+
+def fig_number_formats(rows: pd.DataFrame) -> Figure:
+    """Draw what fixed point costs in quality: INT32 on FP32, a mark a pair of runs that differ in nothing else.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `results.COLUMNS`; see `table_number_formats`.
+
+    Returns
+    -------
+    Figure, a page wide; on the diagonal the two agree
+    """
+    table = table_number_formats(rows)
+    groups = list(table.groupby("environment", sort=False))
+    pairs = {"mean_error_optimal": "mean |Q - Q*|", "exact_return": "exact return"}
+    with style():
+        figure = new_figure(PAGE_INCHES, 2.7)
+        panels = figure.subplots(1, 2 * len(groups))
+        for number, (environment, own) in enumerate(groups):
+            for axes, (column, label) in zip(panels[2 * number :], pairs.items(), strict=False):
+                _pairs(axes, own, column)
+                axes.set(title=named(environment), xlabel=f"{label}, FP32", ylabel=f"{label}, INT32")
+        handles = [
+            Line2D(
+                [],
+                [],
+                color=colour(place),
+                lw=0,
+                marker="o",
+                ms=4,
+                label=f"{count:,} core{'s' * int(count > 1)}",
+            )
+            for place, count in enumerate(sorted(table["cores"].unique()))
+        ]
+        handles += [
+            Line2D([], [], color="#444444", lw=0, marker=mark, ms=4, mfc="none", label=name)
+            for name, mark in MARKS.items()
+        ]
+        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+        note(
+            figure,
+            [
+                "A mark is a pair of runs that differ in the number format alone; on the dotted line they agree."
+            ],
+        )
+    return figure
+
+
+def _pairs(axes: Axes, own: pd.DataFrame, column: str) -> None:
+    ends = own[[f"{column}_FP32", f"{column}_INT32"]]
+    low, high = ends.min(axis=None), ends.max(axis=None)
+    axes.plot([low, high], [low, high], color="black", lw=0.7, ls=":")
+    cores = sorted(own["cores"].unique())
+    for (count, sampling), some in own.groupby(["cores", "sampling"]):
+        look = {"ls": "none", "marker": MARKS[sampling], "ms": 4, "mfc": "none", "mew": 0.8}
+        axes.plot(some[f"{column}_FP32"], some[f"{column}_INT32"], color=colour(cores.index(count)), **look)
+    if column == "mean_error_optimal":
+        axes.set(xscale="log", yscale="log")
+        for axis in (axes.xaxis, axes.yaxis):
+            plain_log_ticks(axis)
+            axis.set_minor_formatter("")
+
+
+def table_precision(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what `fig_precision` shows.
+
+    Returns
+    -------
+    DataFrame
+        environment, transitions, cores, number_format; over the data sets the largest max_error, the means of
+        mean_error and bias, the bound proved for max_error (NaN in FP32); seeds.
+    """
+    keys = ["environment", "transitions", "episodes", "tau", "number_format", "cores"]
+    return rows.groupby(keys, as_index=False, sort=False).agg(
+        max_error=("max_error", "max"),
+        mean_error=("mean_error", "mean"),
+        bias=("bias", "mean"),
+        bound=("bound", "max"),
+        seeds=("seed", "nunique"),
+    )
+
+
+def fig_precision(rows: pd.DataFrame) -> Figure:
+    """Draw how far each number format's table ends from the same training in double precision.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `precision.Precision`; see `table_precision`.
+
+    Returns
+    -------
+    Figure, a page wide; hollow marks are the bound that is proved, for the largest difference
+    """
+    errors = table_precision(rows)
+    groups = list(errors.groupby("environment", sort=False))
+    formats = list(dict.fromkeys(errors["number_format"]))
+    with style():
+        figure = new_figure(PAGE_INCHES, 2.5)
+        panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
+        for axes, (environment, own) in zip(panels, groups, strict=True):
+            for place, (count, some) in enumerate(own.groupby("cores")):
+                at = np.array([formats.index(name) for name in some["number_format"]]) + 0.24 * place - 0.12
+                shade, cores = colour(place), f"{count:,} core{'s' * int(count > 1)}"
+                axes.plot(at, some["max_error"], "o", ms=4.5, color=shade, label=f"{cores}, largest")
+                axes.plot(at, some["mean_error"], "_", ms=9, mew=1.5, color=shade, label=f"{cores}, mean")
+            bounds = own.groupby("number_format", sort=False)["bound"].max().reindex(formats)
+            axes.plot(range(len(formats)), bounds, "v", mfc="white", mec="black", ms=6, label="proved bound")
+            axes.set(title=named(environment), yscale="log")
+            axes.set_xticks(range(len(formats)), formats)
+            axes.margins(x=0.15)
+            axes.grid(axis="y", lw=0.3, alpha=0.6)
+        panels[0].set_ylabel("|Q - Q in doubles|")
+        legend_above(figure, panels[0])
+        first, seeds = errors.iloc[0], errors["seeds"].max()
+        over = f"The largest difference and the mean over {seeds} data sets" if seeds > 1 else "One data set"
+        note(
+            figure,
+            [
+                f"Q-learning SEQ, {first['episodes']:,} episodes, tau {first['tau']}, against the same training in "
+                f"double precision. {over}. The bound is for the largest difference.",
+            ],
+        )
+    return figure

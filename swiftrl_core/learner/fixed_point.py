@@ -1,0 +1,210 @@
+"""The host's side of `dpu_src/fixed_point.h`: coefficients, the proof that products fit, the error bound.
+
+The header states the two rules and derives the range and the bound; this module evaluates them for a learner.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from swiftrl_core.learner.layout import constant
+from swiftrl_core.util.errors import SwiftRLError
+
+INT32_MAX = 2**31 - 1
+MOST_BITS = 13
+FEWEST_BITS = 8
+"""Coefficients of INT32_POW2 have 13 bits where products allow it, and never under 8 (0.4 % of 1)."""
+LARGEST_ENTRY = 2**30 - 1
+"""Update vr: no entry of a round's table is larger, so that it and its deviation together fit 32 bits."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """What an integer kernel multiplies and divides (or shifts) by, and what that implies.
+
+    Attributes
+    ----------
+    scale : int
+        Units of a stored value per 1.0.
+    alpha, alpha_scale, gamma, gamma_scale : int
+        Arguments of the kernel, as `fixed_point.h` uses them.
+    alpha_used, gamma_used : Fraction
+        The learning rate and discount that the integers stand for.
+    low, high : int
+        Smallest and largest value an entry of the table can take, in units; in update vr the first round's.
+    largest_deviation : int
+        Update vr: how far from the round's table an entry may get, in units, with all products still fitting.
+    """
+
+    scale: int
+    alpha: int
+    alpha_scale: int
+    gamma: int
+    gamma_scale: int
+    alpha_used: Fraction
+    gamma_used: Fraction
+    low: int
+    high: int
+    largest_deviation: int
+
+    @property
+    def largest_gap(self) -> float:
+        """Update vr: the largest |Tbar - Qbar|, in units, that a round may start with; see `fixed_point.h`."""
+        return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
+
+    def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:
+        """Return the largest possible distance to exact arithmetic, in values (not units); see `fixed_point.h`.
+
+        Of update td with a constant alpha. Of update vr it is known where it rests: 1 / (1 - gamma) units at most.
+
+        Parameters
+        ----------
+        alpha, gamma : float
+            What the exact computation uses.
+        averagings : int
+            How often tables were averaged; each adds half a unit.
+        """
+        alpha_off = abs(float(self.alpha_used) - alpha)
+        gamma_off = abs(float(self.gamma_used) - gamma)
+        largest = max(self.high, -self.low)
+        step_error = 1 + alpha_off * (self.high - self.low)
+        units = (1 + gamma_off * largest + step_error / alpha) / (1 - gamma) + averagings / 2
+        return units / self.scale
+
+
+def decimal_coefficients(
+    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+) -> Coefficients:
+    """Return the INT32 rule's coefficients: fractions in lowest terms, values in units of 1/10,000.
+
+    Parameters
+    ----------
+    alpha : float
+        Learning rate, above 0 and at most 1; used as the nearest fraction with a denominator up to 10,000.
+    gamma : float
+        Discount, at least 0 and below 1; likewise.
+    rewards : (float, float)
+        Smallest and largest reward.
+    decays : bool
+        alpha is `learn.h`'s h / (h + (h - g) n) instead, gamma being g / h; what is returned for alpha holds h and the
+        largest denominator.
+    vr : bool
+        Products are those of update vr; that its first round fits is proved here, the rest when a round begins.
+
+    Raises
+    ------
+    SwiftRLError
+        If alpha or gamma is lost in rounding, or a product could leave 32 bits.
+    """
+    scale = constant("INT32_SCALE")
+    step, discount = (Fraction(x).limit_denominator(scale) for x in (alpha, gamma))
+    if step == 0 or discount == 1:
+        raise _not_representable("INT32", alpha, gamma, "a multiple of 1/10,000")
+    over, under = step.numerator, step.denominator
+    if decays:
+        over = discount.denominator
+        under = over + (over - discount.numerator) * constant("VISITS_LIMIT")
+        step = Fraction(over, under)
+    low, high = _range(scale, rewards, discount)
+    product = max(
+        discount.numerator * max(high, -low) + discount.denominator // 2,
+        over * _width(low, high, vr) + under // 2,
+    )
+    if product > INT32_MAX:
+        raise _overflow("INT32", alpha, gamma, rewards)
+    return Coefficients(
+        scale,
+        alpha=over,
+        alpha_scale=under,
+        gamma=discount.numerator,
+        gamma_scale=discount.denominator,
+        alpha_used=step,
+        gamma_used=discount,
+        low=low,
+        high=high,
+        largest_deviation=min(
+            (INT32_MAX - discount.denominator // 2) // max(discount.numerator, 1),
+            (INT32_MAX - under // 2) // (2 * over),
+            LARGEST_ENTRY,
+        ),
+    )
+
+
+def binary_coefficients(
+    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+) -> Coefficients:
+    """Return the INT32_POW2 rule's coefficients: shifts by up to 13 bits, values in units of 2^-13.
+
+    Parameters and errors as for `decimal_coefficients`.
+    """
+    scale = constant("INT32_POW2_SCALE")
+    for gamma_bits in range(MOST_BITS, FEWEST_BITS - 1, -1):
+        complement = round((1 - gamma) * 2**gamma_bits)
+        if complement == 0:
+            raise _not_representable(
+                "INT32_POW2", alpha, gamma, f"at least 2^-{gamma_bits + 1} away from 0 and 1"
+            )
+        discount = 1 - Fraction(complement, 2**gamma_bits)
+        low, high = _range(scale, rewards, discount)
+        if complement * max(high, -low) + 2 ** (gamma_bits - 1) <= INT32_MAX:
+            break
+    else:
+        raise _overflow("INT32_POW2", alpha, gamma, rewards)
+    largest_alpha = 1.0 if decays else alpha
+    alpha_bits = _most_bits(largest_alpha, _width(low, high, vr))
+    if alpha_bits is None:
+        raise _overflow("INT32_POW2", alpha, gamma, rewards)
+    step = round(largest_alpha * 2**alpha_bits)
+    if step == 0:
+        raise _not_representable(
+            "INT32_POW2", alpha, gamma, f"at least 2^-{alpha_bits + 1} away from 0 and 1"
+        )
+    return Coefficients(
+        scale,
+        alpha=step,
+        alpha_scale=alpha_bits,
+        gamma=complement,
+        gamma_scale=gamma_bits,
+        alpha_used=Fraction(step, 2**alpha_bits),
+        gamma_used=discount,
+        low=low,
+        high=high,
+        largest_deviation=min(
+            (INT32_MAX - 2 ** (gamma_bits - 1)) // complement,
+            (INT32_MAX - 2 ** (alpha_bits - 1)) // (2 * step),
+            LARGEST_ENTRY,
+        ),
+    )
+
+
+def _range(scale: int, rewards: tuple[float, float], discount: Fraction) -> tuple[int, int]:
+    """Return the smallest and largest entry of a table that starts at zero, in units (derived in fixed_point.h)."""
+    least = min(0, round(rewards[0] * scale))
+    most = max(0, round(rewards[1] * scale))
+    return floor((least - Fraction(1, 2)) / (1 - discount)), ceil((most + Fraction(1, 2)) / (1 - discount))
+
+
+def _width(low: int, high: int, vr: bool) -> int:
+    """Return the largest |target - Q|: all of the range, or in update vr twice how far entries get from Qbar = 0."""
+    return 2 * max(high, -low) if vr else high - low
+
+
+def _most_bits(alpha: float, width: int) -> int | None:
+    for bits in range(MOST_BITS, FEWEST_BITS - 1, -1):
+        if round(alpha * 2**bits) * width + 2 ** (bits - 1) <= INT32_MAX:
+            return bits
+    return None
+
+
+def _overflow(name: str, alpha: float, gamma: float, rewards: tuple[float, float]) -> SwiftRLError:
+    return SwiftRLError(
+        f"{name} cannot hold alpha {alpha:g}, gamma {gamma:g} with rewards from {rewards[0]:g} to {rewards[1]:g}: "
+        "a product could pass 32 bits; use FP32, or an alpha and a gamma that are simpler fractions (0.1, 0.95)"
+    )
+
+
+def _not_representable(name: str, alpha: float, gamma: float, expected: str) -> SwiftRLError:
+    return SwiftRLError(
+        f"{name} cannot represent alpha {alpha:g} with gamma {gamma:g}: each has to be {expected}; use FP32, "
+        "or other values"
+    )

@@ -1,0 +1,154 @@
+"""Runs that train nothing a `Cell` describes: a roofline, a population of agents, a number format against doubles.
+
+A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
+are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
+
+    @dataclass(frozen=True, kw_only=True)
+    class Latency(
+        Measurement,
+        kind_of_run="latency",
+        found=pa.schema([column("seconds", pa.float64()), column("evidence", pa.string())]),
+    ):
+        dpus: int
+
+        def measure(self) -> dict:
+            return {"seconds": ..., "evidence": "simulated"}
+"""
+
+import hashlib
+import json
+import time
+import types
+import typing
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps.results import column
+from swiftrl_core.sweeps.runs import alone_on, taken_alone
+from swiftrl_core.util.errors import SwiftRLError
+
+_NAMES = (column("schema_version", pa.int32()), column("config_hash", pa.string()))
+_ORIGIN = tuple(
+    results.COLUMNS.field(name)
+    for name in ("wall_seconds", "workers", "created", "host", "git_commit", "versions")
+)
+_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
+class Measurement(ABC):
+    """What all kinds of measurement have in common; see `runs.Run` for what its members mean.
+
+    A setting is a `str`, `int`, `float` or `bool`, or None where its annotation says so.
+
+    Raises
+    ------
+    SwiftRLError
+        If a setting is of another type.
+    """
+
+    kind_of_run: ClassVar[str]
+    columns: ClassVar[pa.Schema]
+    seed: ClassVar[int] = 0
+    device: ClassVar[str | None] = None
+    hardware: ClassVar[bool] = False
+    rows_to_collect: ClassVar[int] = 0
+    _settings: ClassVar[dict[str, tuple[type, bool]]]
+
+    def __init_subclass__(cls, *, kind_of_run: str, found: pa.Schema) -> None:
+        cls.kind_of_run = kind_of_run
+        hints = {name: hint for name, hint in cls.__annotations__.items() if not _is_class_variable(hint)}
+        cls._settings = {name: _plain(hint) for name, hint in hints.items()}
+        settings = [column(name, _ARROW[kind], nullable=may) for name, (kind, may) in cls._settings.items()]
+        cls.columns = pa.schema([*_NAMES, *settings, *found, *_ORIGIN])
+
+    def __post_init__(self) -> None:
+        for name, (kind, optional) in self._settings.items():
+            value = getattr(self, name)
+            if (value is not None or not optional) and type(value) is not kind:
+                raise SwiftRLError(f"{name} is {value!r}: give a value of type {kind.__name__}")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The kind of measurement and its settings."""
+        return {"measurement": self.kind_of_run} | self._values
+
+    @cached_property
+    def config_hash(self) -> str:
+        """The first 20 hexadecimal digits of the SHA-256 of `config`."""
+        return hashlib.sha256(json.dumps(self.config, sort_keys=True).encode()).hexdigest()[:20]
+
+    @property
+    def label(self) -> str:
+        """The settings it has."""
+        given = (f"{name} {value}" for name, value in self._values.items() if value is not None)
+        return f"{self.kind_of_run.lower()}: {', '.join(given)}"
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Environment and backend, where the kind has such settings."""
+        return self._values.get("environment") or "", self._values.get("backend") or ""
+
+    @property
+    def data_key(self) -> tuple:
+        """What the data set depends on."""
+        return tuple(self._values.get(name) for name in ("environment", "transitions", "seed"))
+
+    @property
+    def updates(self) -> int:
+        """Updates to make; none by default."""
+        return 0
+
+    def small(self, times: int) -> Self:
+        """Return one of the kind with so many times the least work, for an estimate; itself where that is seconds."""
+        return self
+
+    def kernel(self) -> Path | None:
+        """Return the ELF of the DPU kernel that it spends its time simulating, for an estimate; by default none."""
+        return None
+
+    def missing(self) -> str | None:
+        """Return why it cannot run on this host; by default it can."""
+        return None
+
+    @abstractmethod
+    def measure(self) -> dict[str, Any]:
+        """Return the values of the columns that are neither settings nor origin."""
+
+    def run(self, workers: int = 1) -> dict[str, Any]:
+        """Measure and return the row, with every column of `columns`.
+
+        Raises
+        ------
+        SwiftRLError
+            If it cannot run here.
+        """
+        with alone_on(taken_alone(self)):
+            if reason := self.missing():
+                raise SwiftRLError(reason)
+            start = time.perf_counter()
+            found = self.measure()
+            wall_seconds = time.perf_counter() - start
+        origin = {"config_hash": self.config_hash, "wall_seconds": wall_seconds, "workers": workers}
+        return self._values | found | origin | results.provenance()
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+def _is_class_variable(hint: Any) -> bool:
+    return typing.get_origin(hint) is ClassVar
+
+
+def _plain(hint: Any) -> tuple[type, bool]:
+    """Return a setting's type, and whether None will do."""
+    if isinstance(hint, types.UnionType):
+        kind = next(each for each in hint.__args__ if each is not types.NoneType)
+        return kind, types.NoneType in hint.__args__
+    return hint, False

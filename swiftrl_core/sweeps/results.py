@@ -1,0 +1,439 @@
+"""What runs leave behind: tables, and a manifest that says how they came about.
+
+A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`, or those of
+another kind of run (`measurements.Measurement`). In all cases the manifest is written last and names the files'
+checksums: without one, nothing was finished.
+"""
+
+import datetime
+import functools
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+import swiftrl_core
+from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.learner import Learner
+from swiftrl_core.training.agents import ALIKE, MultiAgentResult
+from swiftrl_core.training.loop import Schedule, TrainingResult
+from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.files import atomic_path, sha256_file
+
+SCHEMA_VERSION = 1
+TABLES = ("q_table.npy", "q_table_raw.npy")
+MANIFEST = "manifest.json"
+
+ROW_SCHEMA_VERSION = 3
+"""Raised when a column changes its name, type or meaning: rows of two versions never stand in one table."""
+
+
+def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    """Return a column: its name, its type, and whether a row may have none."""
+    return pa.field(name, kind, nullable=nullable)
+
+
+COLUMNS = pa.schema(
+    [
+        column("schema_version", pa.int32()),
+        column("config_hash", pa.string()),  # of the settings, the columns down to `ties`
+        column("environment", pa.string()),
+        column("environment_options", pa.string()),  # JSON
+        column("data_sha256", pa.string(), nullable=True),  # null where the data set was collected
+        column("transitions", pa.int64()),
+        column("data_seed", pa.int64(), nullable=True),  # null where the data set is a file
+        column("algorithm", pa.string()),
+        column("sampling", pa.string()),
+        column("number_format", pa.string()),
+        column("aggregation", pa.string()),
+        column("update", pa.string()),
+        column("alpha_schedule", pa.string()),
+        column("bootstrap", pa.string()),
+        column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
+        column("gamma", pa.float64()),
+        column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
+        column("cores", pa.int64()),
+        column("episodes", pa.int64()),
+        column("tau", pa.int64()),
+        column("seed", pa.int64()),
+        column("backend", pa.string()),
+        column("backend_options", pa.string()),  # JSON
+        column("hardware", pa.bool_()),  # asked for hardware, and would have failed without it
+        column("monte_carlo_episodes", pa.int64()),
+        column("evaluation_seed", pa.int64()),
+        column("ties", pa.string()),
+        # the data: shares of the (state, action) pairs an episode can meet
+        column("env_id", pa.string()),
+        column("coverage", pa.float64()),  # pairs seen anywhere in the data
+        column("chunk_coverage", pa.float64()),  # pairs seen in a chunk, mean over the chunks
+        column("chunks_without_positive_reward", pa.int64()),
+        # the result; exact columns are null where P is not what the environment does
+        column("q_sha256", pa.string()),  # of the raw table's bytes
+        column("exact_return", pa.float64(), nullable=True),
+        column("optimum", pa.float64(), nullable=True),  # exact return of the greedy policy of Q*
+        column("monte_carlo_mean", pa.float64(), nullable=True),
+        column("monte_carlo_standard_error", pa.float64(), nullable=True),
+        column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
+        column("mean_error_optimal", pa.float64(), nullable=True),
+        column(
+            "max_error_empirical", pa.float64(), nullable=True
+        ),  # against Q-learning's fixed point on the data
+        column("mean_error_empirical", pa.float64(), nullable=True),
+        column("nominal_updates", pa.int64()),
+        column("executed_updates", pa.int64()),
+        column("rounds", pa.int64()),
+        # bytes to and from all cores together; null where nothing is distributed
+        column("round_bytes_down", pa.int64(), nullable=True),  # tables, in each round
+        column("round_bytes_up", pa.int64(), nullable=True),
+        column("bytes_communicated", pa.int64(), nullable=True),  # of the whole run, the chunks included
+        # the time, in seconds, and what it is
+        column("cpu_to_pim", pa.float64()),
+        column("pim_kernel", pa.float64()),
+        column("inter_pim_core", pa.float64()),
+        column("pim_to_cpu", pa.float64()),
+        column("host_averaging", pa.float64()),  # part of the others but the kernel; always measured
+        column("evidence", pa.string()),
+        column("simulated_dpus", pa.int64(), nullable=True),  # of the `cores`; null where none was simulated
+        column("hardware_profile", pa.string(), nullable=True),
+        column("model_version", pa.string(), nullable=True),
+        column("machine", pa.string()),
+        column("machine_details", pa.string()),  # JSON
+        column("wall_seconds", pa.float64()),  # of training, measured on the host
+        column("workers", pa.int64()),  # runs that were under way on the host at once, this one included
+        # where it comes from
+        column("created", pa.string()),
+        column("host", pa.string()),
+        column("git_commit", pa.string(), nullable=True),
+        column("versions", pa.string()),  # JSON
+    ]
+)
+"""The columns of a table of cells, in order, with their types."""
+
+LATER = MappingProxyType({"bootstrap": "current"})
+"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves
+a cell the name it had."""
+
+VARIES = frozenset(
+    (
+        "host_averaging",
+        "wall_seconds",
+        "workers",
+        "created",
+        "host",
+        "git_commit",
+        "versions",
+        "machine_details",
+    )
+)
+"""Columns that differ from run to run of one configuration. Where the evidence is measured, so do the four `PARTS`."""
+PARTS = ("cpu_to_pim", "pim_kernel", "inter_pim_core", "pim_to_cpu")
+
+
+def prepare_directory(directory: str | os.PathLike) -> Path:
+    """Make a run's folder, before anything expensive starts, and check that it can be written.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be made or written to, or is a file.
+    """
+    if not os.fspath(directory):
+        raise SwiftRLError("the name of the results folder is empty; give it one")
+    directory = Path(directory)
+    try:
+        if directory.exists() and not directory.is_dir():
+            raise SwiftRLError(f"{directory} is a file: name a folder for the results")
+        for name in (*TABLES, MANIFEST):
+            if (directory / name).is_dir():
+                raise SwiftRLError(f"{directory / name} is a folder: name another folder for the results")
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as error:
+        raise SwiftRLError(
+            f"cannot write to {directory}: {error.strerror or error}; choose a folder you may write to"
+        ) from error
+
+
+def write_run(
+    directory: str | os.PathLike,
+    dataset: Dataset,
+    learner: Learner,
+    schedule: Schedule,
+    backend: str,
+    result: TrainingResult,
+) -> dict:
+    """Write `q_table.npy` (float32 values), `q_table_raw.npy` (the format's own bits) and `manifest.json`.
+
+    Both tables have shape (states, actions). Returns the manifest. Its checksums are those of the bytes that this run
+    wrote, so where two runs end in one folder at once, a table of the other one does not match.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be written.
+    """
+    directory = prepare_directory(directory)
+    manifest = describe_run(dataset, learner, schedule, backend, result)
+    (directory / MANIFEST).unlink(missing_ok=True)
+    manifest["files"] = {}
+    for name, table in zip(TABLES, (result.q_table, result.q_raw), strict=True):
+        content = io.BytesIO()
+        np.save(content, table)
+        manifest["files"][name] = hashlib.sha256(content.getvalue()).hexdigest()
+        with atomic_path(directory / name) as temporary:
+            temporary.write_bytes(content.getvalue())
+    with atomic_path(directory / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n")
+    return manifest
+
+
+def write_agents(result: MultiAgentResult, dataset: Dataset, directory: str | os.PathLike) -> list[Path]:
+    """Write `tables.npy` (the format's own bits, agents x states x actions) and `manifest.json`; return their paths.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be written.
+    """
+    directory = prepare_directory(directory)
+    tables, manifest = directory / "tables.npy", directory / MANIFEST
+    manifest.unlink(missing_ok=True)
+    with atomic_path(tables) as temporary:
+        np.save(temporary, result.tables)
+    seconds = {part: value for part, value in asdict(result.breakdown).items() if part != "evidence"}
+    own = {name: [getattr(each, name) for each in result.learners] for name in ("alpha", "gamma", "epsilon")}
+    text = {
+        **provenance(),
+        "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
+        "learners": {name: getattr(result.learners[0], name) for name in ALIKE} | own,
+        **result.settings,
+        "agents": len(result.tables),
+        "updates": result.updates,
+        "evidence": str(result.breakdown.evidence),
+        "seconds": seconds,
+        "machine": result.machine,
+        "files": {tables.name: sha256_file(tables)},
+    }
+    with atomic_path(manifest) as temporary:
+        temporary.write_text(json.dumps(text, indent=2) + "\n")
+    return [tables, manifest]
+
+
+def describe_run(
+    dataset: Dataset, learner: Learner, schedule: Schedule, backend: str, result: TrainingResult
+) -> dict:
+    """Return what a manifest says of a run, but for the files."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "created": _now(),
+        "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
+        "learner": asdict(learner) | learner.used(),
+        "schedule": asdict(schedule),
+        "backend": backend,
+        "evidence": str(result.breakdown.evidence),
+        "seconds": {part: value for part, value in asdict(result.breakdown).items() if part != "evidence"}
+        | {"total": result.breakdown.total},
+        "host_averaging_evidence": "measured",
+        "updates": result.updates,
+        "rounds": result.rounds,
+        "round_bytes_down": result.round_bytes_down,
+        "round_bytes_up": result.round_bytes_up,
+        "machine": result.machine,
+        "host": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "python": platform.python_version(),
+        },
+        "versions": _versions(),
+        "git_commit": _git_commit(),
+    }
+
+
+def provenance() -> dict[str, Any]:
+    """Return the columns of a row that say where and when it was made."""
+    return {
+        "schema_version": ROW_SCHEMA_VERSION,
+        "created": _now(),
+        "host": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "git_commit": _git_commit(),
+        "versions": json.dumps(_versions()),
+    }
+
+
+def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) -> pa.Table:
+    """Return rows as a table, checked against its columns.
+
+    Raises
+    ------
+    SwiftRLError
+        If a row lacks a column, has one more, or a value does not fit its column.
+    """
+    later = {name: value for name, value in LATER.items() if name in columns.names}
+    rows = [later | dict(row) for row in rows]
+    for row in rows:
+        check_version(row.get("schema_version"), f"the row {row.get('config_hash')}")
+        if missing := columns.names - row.keys():
+            raise SwiftRLError(f"the row {row['config_hash']} lacks the columns {sorted(missing)}")
+        if unknown := row.keys() - set(columns.names):
+            raise SwiftRLError(f"the row {row['config_hash']} has unknown columns {sorted(unknown)}")
+    try:
+        table = pa.Table.from_pylist(rows, columns)
+        table.validate(full=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SwiftRLError(
+            f"a row's value does not fit its column: {' '.join(str(error).split())}"
+        ) from error
+    for field in columns:
+        if not field.nullable and table[field.name].null_count:
+            raise SwiftRLError(f"column {field.name} has no value in some row; every row needs one")
+    for row, kept in zip(
+        rows, table.to_pylist(), strict=True
+    ):  # Arrow cuts 2.5 down to 2 where a column is whole
+        if changed := [name for name in columns.names if row[name] != kept[name]]:
+            raise SwiftRLError(
+                f"the row {row['config_hash']} has values that do not fit the columns {changed}"
+            )
+    return table
+
+
+def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
+    """Write a table of runs as Parquet, then its manifest beside it; return the manifest.
+
+    The manifest has the table's name with the suffix `.json`. It holds the number of rows, the Parquet file's checksum,
+    and every distinct value of what must not be mixed unawares: evidence, hardware profile, model version, commit.
+
+    Raises
+    ------
+    SwiftRLError
+        If the folder cannot be written.
+    """
+    path = Path(path)
+    manifest_path = path.with_suffix(".json")
+    manifest_path.unlink(missing_ok=True)
+    with atomic_path(path) as temporary:
+        parquet.write_table(table, temporary, compression="zstd")
+    manifest = {
+        "schema_version": ROW_SCHEMA_VERSION,
+        "created": _now(),
+        "rows": table.num_rows,
+        "files": {path.name: sha256_file(path)},
+        "config_hash": _hash_of(sorted(table["config_hash"].to_pylist())),
+    } | {name: _distinct(table, name) for name in _SUMMARISED if name in table.column_names}
+    with atomic_path(manifest_path) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n")
+    return manifest
+
+
+def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.DataFrame:
+    """Read a table of runs that `write_table` wrote, with these columns.
+
+    Raises
+    ------
+    SwiftRLError
+        If the table or its manifest is absent, damaged, or of another schema version.
+    """
+    path = Path(path)
+    try:
+        manifest = json.loads(path.with_suffix(".json").read_text())
+        check_version(manifest["schema_version"], str(path))
+        whole = manifest["files"][path.name] == sha256_file(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SwiftRLError(
+            f"{path} is not a finished table with its manifest ({type(error).__name__}: {error}); compact it again"
+        ) from error
+    if not whole:
+        raise SwiftRLError(f"{path} does not match the checksum in its manifest; compact it again")
+    table = _with_later_columns(parquet.read_table(path), columns)
+    if table.schema.remove_metadata() != columns:
+        raise SwiftRLError(
+            f"{path} has other columns than schema version {ROW_SCHEMA_VERSION}; compact it again"
+        )
+    return table.to_pandas()
+
+
+def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Return a table of the version's first days with what its rows stand for in the columns that came later."""
+    for name in LATER.keys() & set(columns.names) - set(table.column_names):
+        values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
+        table = table.append_column(columns.field(name), values)
+    return table.select(columns.names) if set(table.column_names) == set(columns.names) else table
+
+
+def check_version(found: Any, what: str) -> None:
+    """Refuse a row or table of another schema version: such rows must not be mixed, nor silently redone.
+
+    Raises
+    ------
+    SwiftRLError
+        If `found` is not `ROW_SCHEMA_VERSION`; `what` names the row or table.
+    """
+    if found != ROW_SCHEMA_VERSION:
+        raise SwiftRLError(
+            f"{what} is of schema version {found}, this package writes {ROW_SCHEMA_VERSION}: "
+            "keep the two in separate folders, and run again what you need"
+        )
+
+
+_SUMMARISED = (
+    *("environment", "backend", "evidence", "hardware_profile", "model_version", "machine", "host"),
+    *("git_commit", "versions", "seed", "data_seed"),
+)
+
+
+def _distinct(table: pa.Table, name: str) -> list:
+    return sorted(table[name].unique().drop_null().to_pylist())
+
+
+def _hash_of(names: list[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@functools.cache
+def _processor() -> str:
+    """Return the processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown processor"
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "unknown processor")
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    packages = ("numpy", "gymnasium", "ziglang")
+    return {"swiftrl": swiftrl_core.__version__} | {
+        name: importlib.metadata.version(name) for name in packages
+    }
+
+
+@functools.cache
+def _git_commit() -> str | None:
+    """Return the commit of the source tree, or None where the package was installed from elsewhere."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,171 @@
+"""A sweep's specification, a YAML file: read, checked and expanded before anything runs.
+
+    name: lake              # optional: names the folder of results
+    base: {episodes: 200, tau: 10, backend: cpu}    # settings of all cells
+    grid:                   # all combinations; or a list of such grids
+      environment: [frozenlake, taxi]
+      cores: [125, 250]
+      seed: [0, 1, 2]
+    cells:                  # and, or instead, cells one by one
+      - {environment: cliffwalking, cores: 8}
+
+The settings are those of `cells.Cell`. What is wrong is told with its line.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from swiftrl_core.sweeps.cells import Cell, check_name, check_value
+from swiftrl_core.sweeps.grid import combine, unique
+from swiftrl_core.util.errors import SwiftRLError
+
+MAXIMUM_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a file asks for.
+
+    Attributes
+    ----------
+    name : str
+        The file's `name`, else its name without suffix.
+    cells : list of Cell
+        Each once, grids first, in the order of the file.
+    """
+
+    name: str
+    cells: list[Cell]
+
+
+def read(path: str | os.PathLike) -> Spec:
+    """Read a specification; data files it names are relative to its own folder.
+
+    Raises
+    ------
+    SwiftRLError
+        Naming file and line, if it cannot be read, is not YAML, has an unknown key, a value of the wrong type, an empty
+        grid, or settings that do not fit together.
+    """
+    path = Path(path)
+    reader = _Reader(path)
+    top = reader.mapping(reader.root(), "the file")
+    reader.refuse_others(top, ("name", "base", "grid", "cells"))
+    name = reader.text(top["name"][1]) if "name" in top else path.stem
+    base = reader.settings(top["base"][1], axes=False) if "base" in top else {}
+    cells = []
+    for grid in reader.items(top["grid"][1]) if "grid" in top else []:
+        cells += reader.expand(grid, base, axes=True)
+    for cell in reader.items(top["cells"][1]) if "cells" in top else []:
+        cells += reader.expand(cell, base, axes=False)
+    if not cells:
+        raise SwiftRLError(f"{path}: there is nothing to run; give a grid, or cells")
+    return Spec(name, unique(cells))
+
+
+class _Reader:
+    """Reads nodes of one YAML file, which know their lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._loader = yaml.SafeLoader("")
+
+    def root(self) -> yaml.Node:
+        try:
+            node = yaml.compose(self._path.read_text(), Loader=yaml.SafeLoader)
+        except OSError as error:
+            raise SwiftRLError(f"cannot read {self._path}: {error.strerror or error}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f", line {mark.line + 1}" if mark else ""
+            problem = getattr(error, "problem", None) or error
+            raise SwiftRLError(f"{self._path}{line}: this is not YAML ({problem}); correct it") from error
+        if node is None:
+            raise SwiftRLError(f"{self._path}: the file is empty; give a grid, or cells")
+        return node
+
+    def mapping(self, node: yaml.Node, what: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Return a mapping's key and value nodes by key, each key once."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.error(node, f"{what} must be `key: value` lines")
+        found = {}
+        for key, value in node.value:
+            name = self.text(key)
+            if name in found:
+                raise self.error(key, f"{name} is given a second time; keep one")
+            found[name] = key, value
+        return found
+
+    def items(self, node: yaml.Node) -> list[yaml.Node]:
+        """Return the mappings of a list, or the one mapping that stands in its place."""
+        entries = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        if not entries:
+            raise self.error(node, "the list is empty; give at least one entry, or leave the key out")
+        return entries
+
+    def text(self, node: yaml.Node) -> str:
+        value = self._value(node)
+        if not isinstance(value, str) or not value:
+            raise self.error(node, f"{value!r} is not a name; write a word")
+        return value
+
+    def refuse_others(self, found: dict[str, tuple[yaml.Node, yaml.Node]], known: tuple[str, ...]) -> None:
+        for name, (key, _) in found.items():
+            if name not in known:
+                raise self.error(key, f"{name} is not a key here: choose from {', '.join(known)}")
+
+    def settings(self, node: yaml.Node, *, axes: bool) -> dict[str, Any]:
+        """Return settings by name, each a checked value, or a list of them where axes are allowed."""
+        settings = {}
+        for name, (key, value) in self.mapping(node, "settings").items():
+            with self._at(key):
+                check_name(name)
+            if axes and isinstance(value, yaml.SequenceNode):
+                if not value.value:
+                    raise self.error(value, f"{name} has no values, so the grid is empty: give at least one")
+                settings[name] = [self._setting(name, entry) for entry in value.value]
+            else:
+                settings[name] = self._setting(name, value)
+        return settings
+
+    def expand(self, node: yaml.Node, base: dict[str, Any], *, axes: bool) -> list[Cell]:
+        """Return the cells of a grid, or of one entry of the list."""
+        grid = base | self.settings(node, axes=axes)
+        size = math.prod(len(value) for value in grid.values() if isinstance(value, list))
+        if size > MAXIMUM_CELLS:
+            raise self.error(
+                node, f"the grid has {size:,} cells, more than {MAXIMUM_CELLS:,}: make it smaller"
+            )
+        with self._at(node):
+            return combine(grid)
+
+    def error(self, node: yaml.Node, problem: str) -> SwiftRLError:
+        return SwiftRLError(f"{self._path}, line {node.start_mark.line + 1}: {problem}")
+
+    def _setting(self, name: str, node: yaml.Node) -> Any:
+        with self._at(node):
+            value = check_value(name, self._value(node))
+            return str((self._path.parent / value).resolve()) if name == "data" else value
+
+    def _value(self, node: yaml.Node) -> Any:
+        try:
+            return self._loader.construct_document(node)
+        except yaml.YAMLError as error:
+            raise self.error(
+                node, f"this value is not understood ({getattr(error, 'problem', error)})"
+            ) from error
+
+    @contextlib.contextmanager
+    def _at(self, node: yaml.Node) -> Iterator[None]:
+        """Add the file and the node's line to whatever is wrong with it."""
+        try:
+            yield
+        except SwiftRLError as error:
+            raise self.error(node, str(error)) from error

@@ -1,0 +1,93 @@
+"""How the host combines the cores' tables into the one they all go on from.
+
+`mean` is the paper's: every core counts the same, also for pairs its chunk does not hold, where it can only hand back
+what it was given. With many cores that is most of them, so a round moves a pair by a fraction of what was learned.
+
+`visited` is the mean over the cores whose chunk holds the pair: sum of Q_k / their number.
+`count` weighs each core by how often its chunk holds the pair: sum of n_k Q_k / sum of n_k.
+Both keep the old value of a pair that no chunk holds. Who saw more counts for more, as in importance averaging (Woo,
+Joshi, Chi: arXiv 2305.10697). There a weight grows exponentially with a core's visits, at the rate at which its table
+forgets; here it grows with the visits themselves, so that the mean over cores is one over transitions.
+
+In SEQ, STR and REV a round visits a pair exactly episodes times occurrences often, and the factor cancels. In RAN
+visits are drawn; there n_k is the expected number, which is the same: known beforehand, and without a round's noise.
+"""
+
+import ctypes
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from swiftrl_core.util import toolchain
+
+SOURCE = Path(__file__).parent / "aggregation.c"
+_SUMS = MappingProxyType({np.dtype(np.float32): np.float64, np.dtype(np.int32): np.int64})
+
+
+def mean(tables: np.ndarray) -> np.ndarray:
+    """Return the plain mean of all tables, the paper's aggregation.
+
+    FP32: summed in float64 in core order, divided, rounded once to float32. Fixed point: summed in int64, divided,
+    rounded to the nearest integer, ties away from zero. Both are the same on every backend and for any number of
+    threads, because the order and the rounding are part of the definition.
+
+    Parameters
+    ----------
+    tables : float32 or int32 array (cores, entries)
+
+    Returns
+    -------
+    array (entries,), the tables' dtype
+    """
+    total = np.zeros(tables.shape[1], _SUMS[tables.dtype])
+    tables = np.ascontiguousarray(tables)
+    compile_sums(tables.dtype).sum(tables.ctypes.data, *tables.shape, total.ctypes.data)
+    return _divided(total, len(tables), tables.dtype)
+
+
+def weighted(tables: np.ndarray, weights: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """Return the mean of all tables, each entry weighted; where no core has weight, the old entry.
+
+    FP32: each product of weight and entry is exact in float64 (weights below 2^29), and products are summed in core
+    order, divided by the sum of the weights, rounded once to float32. Fixed point: summed in int64, divided, rounded to
+    the nearest integer, ties away from zero.
+
+    Parameters
+    ----------
+    tables : float32 or int32 array (cores, entries)
+    weights : int32 array (cores, entries)
+        At least 0.
+    old : array (entries,), the tables' dtype
+
+    Returns
+    -------
+    array (entries,), the tables' dtype
+    """
+    total, weight = np.zeros(tables.shape[1], _SUMS[tables.dtype]), np.zeros(tables.shape[1], np.int64)
+    tables, weights = np.ascontiguousarray(tables), np.ascontiguousarray(weights, np.int32)
+    compile_sums(tables.dtype).weighted_sum(
+        tables.ctypes.data, weights.ctypes.data, *tables.shape, total.ctypes.data, weight.ctypes.data
+    )
+    return np.where(weight > 0, _divided(total, np.maximum(weight, 1), tables.dtype), old)
+
+
+def _divided(total: np.ndarray, by: int | np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return total / by, rounded once: float64 to float32, int64 to the nearest int32, ties away from zero."""
+    if dtype == np.float32:
+        return (total / by).astype(np.float32)
+    magnitude = (2 * np.abs(total) + by) // (2 * by)
+    return (np.sign(total) * magnitude).astype(dtype)
+
+
+def compile_sums(dtype: np.dtype) -> ctypes.CDLL:
+    """Return aggregation.c for tables of a type. Whoever times an aggregation does this first."""
+    value, total = ("float", "double") if dtype == np.float32 else ("int32_t", "int64_t")
+    path = toolchain.compile_shared_library([SOURCE], flags=[f"-DVALUE={value}", f"-DSUM={total}"])
+    library = ctypes.CDLL(str(path))
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    library.sum.argtypes = [pointer, count, count, pointer]
+    library.weighted_sum.argtypes = [pointer, pointer, count, count, pointer, pointer]
+    for function in (library.sum, library.weighted_sum):
+        function.restype = None
+    return library

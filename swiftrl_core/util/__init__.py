@@ -1,0 +1,1 @@
+"""Ground of the package: errors, checks of input, files, the C compiler."""

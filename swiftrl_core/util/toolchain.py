@@ -1,0 +1,132 @@
+"""Compile C, for this machine and for the simulated DPU, with the compiler that pip installs.
+
+`ziglang` is a C compiler in a wheel, so nobody needs one of their own. Every product lives in a cache under a
+name made from all that decides its bytes: the sources, the arguments, the compiler's version, this CPU's features.
+"""
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from swiftrl_core.util.errors import CompileError
+from swiftrl_core.util.files import atomic_path
+
+HOST_FLAGS = ("-O3", "-std=c11", "-ffp-contract=off", "-fno-sanitize=all", "-fPIC", "-shared", "-Wall")
+
+
+def cache_directory() -> Path:
+    """Return the folder of compiled products: `$SWIFTRL_CACHE`, else the user's cache folder."""
+    named = os.environ.get("SWIFTRL_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "swiftrl"
+
+
+@functools.cache
+def compiler_version() -> str:
+    """Return the version of the installed `ziglang` wheel."""
+    return importlib.metadata.version("ziglang")
+
+
+@functools.cache
+def cpu_features() -> str:
+    """Return a text that changes when `-mcpu=native` would produce other code."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    keep = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(keep)}))
+
+
+def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) -> Path:
+    """Run the C compiler once and cache what it makes.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        Arguments of `zig cc`, sources included, without `-o`.
+    inputs : iterable of Path
+        Every file whose bytes decide the product: sources, headers, linker scripts.
+    product : str
+        File name of the product, such as `engine.so`.
+
+    Returns
+    -------
+    Path
+        The product, in the cache.
+
+    Raises
+    ------
+    CompileError
+        If the compiler fails; the text ends with what it printed.
+    """
+    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    return build(command, inputs, product, version=compiler_version())
+
+
+def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
+    """Run any compiler's command once and cache what it makes; parameters and errors as for `compile_c`.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments, to which `-o` and a path are added.
+    inputs : iterable of Path
+    product : str
+    version : str
+        What tells one release of the compiler from another.
+    """
+    target = cache_directory() / _key([version, *command], inputs) / product
+    if target.exists():
+        return target
+    with atomic_path(target) as temporary:
+        done = subprocess.run(
+            [*command, "-o", str(temporary)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        if done.returncode != 0:
+            raise CompileError(f"{product} does not compile: {done.stderr.strip() or done.stdout.strip()}")
+    return target
+
+
+def compile_shared_library(
+    sources: Sequence[Path],
+    *,
+    headers: Iterable[Path] = (),
+    include_directories: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    product: str | None = None,
+) -> Path:
+    """Compile C sources into a shared library for this machine, tuned to its CPU and strict about IEEE floats.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        C files.
+    headers : iterable of Path
+        Files the sources include; part of the cache's key.
+    include_directories : sequence of Path
+        Searched for headers.
+    flags : sequence of str
+        More compiler flags, such as `-DNAME=1`.
+    product : str, optional
+        File name; by default the first source's, ending in `.so`.
+    """
+    arguments = [*HOST_FLAGS, "-mcpu=native", *(f"-I{folder}" for folder in include_directories), *flags]
+    arguments += [str(source) for source in sources]
+    return compile_c(arguments, [*sources, *headers], product or f"{sources[0].stem}.so")
+
+
+def _key(command: Sequence[str], inputs: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for text in (cpu_features(), *command):
+        digest.update(text.encode() + b"\0")
+    for path in inputs:
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:32]
