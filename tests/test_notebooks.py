@@ -262,7 +262,8 @@ def test_a_killed_run_leaves_no_finished_output_and_no_kernel(tmp_path):
         tmp_path / "slow.ipynb",
         f"import os, time; Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(60)",
     )
-    program = f"from swiftrl_core.experiments import notebooks; notebooks.execute({str(source)!r}, {str(tmp_path / 'o.ipynb')!r})"
+    program = "from swiftrl_core.experiments import notebooks; "
+    program += f"notebooks.execute({str(source)!r}, {str(tmp_path / 'o.ipynb')!r})"
     driver = subprocess.Popen([sys.executable, "-c", program])
     end = time.monotonic() + 30
     while not (pid.exists() and pid.read_text()):
