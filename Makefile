@@ -1,5 +1,5 @@
 # Needs make and Python >= 3.11, nothing else. `make` lists the targets; `make run PYTHON=python3.13` picks a Python,
-# `make run PROFILE=smoke` a shorter quick start.
+# `make run SIZE=smoke` a shorter quick start.
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_FLAGS ?= -n auto
@@ -11,7 +11,7 @@ C_SOURCES = $(shell find dpu_src swiftrl_core tests -name '*.c' -o -name '*.h' -
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 STRIP := nbstripout --keep-id --extra-keys "metadata.papermill cell.metadata.papermill"
 QUICKSTART := results/01_quickstart
-PROFILE ?= quick
+SIZE ?= quick
 
 .DELETE_ON_ERROR:
 .PHONY: help run test test-slow lint format lab notebooks figures paper bench validate clean
@@ -21,7 +21,7 @@ help: ## this list
 
 run: $(VENV)/.installed ## run the quick start: FrozenLake learned on 64 simulated DPUs
 	@mkdir -p $(QUICKSTART)
-	$(BIN)/python -m papermill notebooks/01_quickstart.ipynb $(QUICKSTART)/01_quickstart.ipynb -p profile $(PROFILE)
+	$(BIN)/python -m papermill notebooks/01_quickstart.ipynb $(QUICKSTART)/01_quickstart.ipynb -p size $(SIZE)
 	@echo "Figures:" && ls $(QUICKSTART)/*.png
 	@echo "Executed notebook: $(QUICKSTART)/01_quickstart.ipynb"
 
@@ -48,15 +48,15 @@ lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
 notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
-	$(BIN)/swiftrl experiment notebook all --profile smoke --timeout 600 --workers 2
+	$(BIN)/swiftrl experiment notebook all --size smoke --timeout 600 --workers 2
 
 figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
 	$(BIN)/python -m swiftrl_core.experiments.redraw results
 
 paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
-	$(BIN)/swiftrl experiment run all --profile paper --dry-run
-	$(BIN)/swiftrl experiment run all --profile paper
-	$(BIN)/swiftrl experiment notebook all --profile paper --skip-done
+	$(BIN)/swiftrl experiment run all --size paper --dry-run
+	$(BIN)/swiftrl experiment run all --size paper
+	$(BIN)/swiftrl experiment notebook all --size paper --skip-done
 
 bench: $(VENV)/.installed-dev ## measure the speed of the simulator, the engine and its rivals here
 	$(BIN)/swiftrl bench

@@ -14,7 +14,7 @@ import sys
 import pandas as pd
 
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.run import Run
 
 PAPER = {"aggregation": "mean", "tau": 50}
 RECIPES = {"paper": PAPER, "safe": experiments.SAFE, "fast": experiments.FAST}
@@ -30,7 +30,7 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
     found = []
     for environment, rows in ROWS.items():
         for seed in range(seeds):
-            exact = Cell(
+            exact = Run(
                 environment,
                 transitions=rows,
                 cores=1,
@@ -44,7 +44,7 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
             for name, recipe in RECIPES.items():
                 episodes = 50 * ROUNDS_OF_THE_PAPER[environment] if name == "paper" else EPISODES[environment]
                 for number_format in FORMATS if name != "paper" else FORMATS[:1]:
-                    cell = Cell(
+                    cell = Run(
                         environment,
                         transitions=rows,
                         number_format=number_format,

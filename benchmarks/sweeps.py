@@ -5,9 +5,9 @@ import tempfile
 import time
 
 from swiftrl_core.experiments.registry import combine
-from swiftrl_core.sweeps import engines, sweep
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps import executors, sweep
 from swiftrl_core.sweeps.progress import Tally
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 
 CELLS = 500
@@ -30,7 +30,7 @@ class _Clock:
     def __init__(self) -> None:
         self.first = self.last = 0.0
 
-    def show(self, tally: Tally, cell: Cell | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
         """See `progress.Reporter`."""
         if cell is not None:
             self.last = time.perf_counter()
@@ -73,18 +73,18 @@ def table(measured: list[dict]) -> str:
 def _engines() -> tuple[str, ...]:
     return tuple(
         name
-        for name in engines.ENGINES
+        for name in executors.ENGINES
         if name != "dask" or importlib.util.find_spec("distributed") is not None
     )
 
 
-def _run(cells: list[Cell], name: str, workers: int) -> dict:
+def _run(cells: list[Run], name: str, workers: int) -> dict:
     clock = _Clock()
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         plan = sweep.make_plan(cells, store)
         start = time.perf_counter()
-        summary = sweep.run(plan, store, engines.make(name, workers=workers), [clock])
+        summary = sweep.run(plan, store, executors.make(name, workers=workers), [clock])
     sweep.require_all(summary, store)
     return {
         "engine": name,

@@ -16,7 +16,7 @@ from dask_jobqueue import SLURMCluster
 from distributed import Client
 
 from swiftrl_core.sweeps import spec, sweep
-from swiftrl_core.sweeps.engines import Dask
+from swiftrl_core.sweeps.executors import Dask
 from swiftrl_core.sweeps.store import Store
 
 JOBS = 20

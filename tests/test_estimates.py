@@ -11,8 +11,8 @@ from swiftrl_core.dpusim.machine import is_translated, translation_seconds
 from swiftrl_core.experiments.agent_runs import Agents
 from swiftrl_core.experiments.registry import combine
 from swiftrl_core.learner import Learner
-from swiftrl_core.sweeps import estimates
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps import estimate as estimates
+from swiftrl_core.sweeps.run import Run
 
 ROWS = 20_000
 SETTINGS = {"transitions": ROWS, "episodes": 50, "tau": 50, "backend": "cpu", "monte_carlo_episodes": 0}
@@ -95,8 +95,8 @@ def test_simulated_agents_count_as_translated_where_they_are(translated):
 
 
 def test_neither_seeds_nor_episodes_nor_cores_make_an_estimate_longer(trained, monkeypatch):
-    runs, real = [], Cell.run
-    monkeypatch.setattr(Cell, "run", lambda cell, *given: runs.append(cell) or real(cell, *given))
+    runs, real = [], Run.run
+    monkeypatch.setattr(Run, "run", lambda cell, *given: runs.append(cell) or real(cell, *given))
     wide = {"cores": (1, 8, 100), "seed": tuple(range(10)), "episodes": LONG}
     estimates.estimate(combine(SETTINGS | wide))
     assert len(runs) <= 3  # compiling, a first and a second run, for all of a size
@@ -110,7 +110,7 @@ def test_neither_seeds_nor_episodes_nor_cores_make_an_estimate_longer(trained, m
 def test_a_probe_has_chunks_as_long_as_the_run_s(trained, monkeypatch, cores):
     """Random access to all of a data set's records takes many times that to a few."""
     monkeypatch.setattr(estimates, "available_threads", lambda: 1)
-    estimates.estimate([Cell(**SETTINGS, sampling="RAN", cores=cores)])
+    estimates.estimate([Run(**SETTINGS, sampling="RAN", cores=cores)])
     rows, schedule = trained[-1]
     assert schedule.cores == min(cores, estimates.CORES_A_THREAD)
     assert rows // schedule.cores == ROWS // cores
@@ -120,8 +120,8 @@ def test_a_probe_has_chunks_as_long_as_the_run_s(trained, monkeypatch, cores):
 def test_with_early_exit_a_probe_has_the_run_s_rounds(trained):
     """How much is left out depends on them; 20,000 rows are at rest after a few of a round's 50 passes."""
     given = SETTINGS | {"cores": 1, "episodes": 20_000}
-    whole, _ = estimates.estimate([Cell(**given)])
-    early, _ = estimates.estimate([Cell(**given, backend_options={"early_exit": True})])
+    whole, _ = estimates.estimate([Run(**given)])
+    early, _ = estimates.estimate([Run(**given, backend_options={"early_exit": True})])
     assert [schedule.rounds for _, schedule in trained if schedule.tau == 50][-1] == [
         50
     ] * estimates.EARLY_ROUNDS
@@ -141,7 +141,7 @@ def test_an_estimate_grows_with_updates_rounds_and_data_sets():
 @pytest.mark.slow  # compares times
 def test_the_exact_solution_takes_as_long_for_any_number_of_episodes():
     once, often = (
-        estimates.estimate([Cell(**SETTINGS | {"backend": "model", "cores": 1, "episodes": episodes})])[0]
+        estimates.estimate([Run(**SETTINGS | {"backend": "model", "cores": 1, "episodes": episodes})])[0]
         for episodes in (50, LONG)
     )
     assert once / 5 < often < once * 5

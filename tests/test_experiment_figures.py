@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from swiftrl_core.experiments import figures, findings, redraw
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.plotting import intervals, words
+from swiftrl_core.plotting import captions, intervals
 from swiftrl_core.sweeps import results
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
@@ -126,8 +126,8 @@ def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeyp
     def never(*_, **__):
         raise AssertionError("redrawing ran a cell")
 
-    monkeypatch.setattr("swiftrl_core.sweeps.cells.train", never)
-    monkeypatch.setattr("swiftrl_core.sweeps.measurements.Measurement.run", never)
+    monkeypatch.setattr("swiftrl_core.sweeps.run.train", never)
+    monkeypatch.setattr("swiftrl_core.sweeps.probe.Measurement.run", never)
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
@@ -284,7 +284,7 @@ def test_updates_that_were_left_out_are_told():
     rows = pd.DataFrame(
         {"environment": "taxi", "nominal_updates": [10**7] * 2, "executed_updates": [10**7, 10**6]}
     )
-    assert words.updates(rows) == "Nominal updates: Taxi 10 M, 1 M to 10 M executed."
+    assert captions.updates(rows) == "Nominal updates: Taxi 10 M, 1 M to 10 M executed."
 
 
 # --- backends ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ SECONDS = 300
 @pytest.mark.parametrize("path", notebooks.all_notebooks(), ids=lambda path: path.stem)
 def test_a_notebook_runs_and_keeps_figures_tables_and_a_manifest(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = {"profile": "smoke", "output": str(tmp_path / "kept")}
+    given = {"size": "smoke", "output": str(tmp_path / "kept")}
     executed = notebooks.execute(path, tmp_path / "executed.ipynb", given, timeout=SECONDS)
     kept = [file for file in (tmp_path / "kept").rglob("*") if file.is_file()]
     for suffix in (".pdf", ".png", ".csv", ".json"):

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from swiftrl_core.data import datasets
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.experiments.registry import EXPERIMENTS, PROFILES, combine, expand
+from swiftrl_core.experiments.registry import EXPERIMENTS, SIZES, combine, expand
 from swiftrl_core.experiments.roofline import Speed
 from swiftrl_core.sweeps import spec
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.util.errors import SwiftRLError
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_experiment_expands_to_distinct_valid_cells(name, profile):
-    cells = expand(name, profile)
+@pytest.mark.parametrize("size", SIZES)
+def test_every_experiment_expands_to_distinct_valid_cells(name, size):
+    cells = expand(name, size)
     assert len({cell.config_hash for cell in cells}) == len(cells) > 0
     assert (notebooks.DIRECTORY / EXPERIMENTS[name].notebook).exists()
     assert EXPERIMENTS[name].question.endswith("?")
@@ -31,18 +31,18 @@ def test_a_notebook_that_runs_a_grid_is_an_experiment():
             assert path.stem in EXPERIMENTS
 
 
-OF_CELLS = [name for name, entry in EXPERIMENTS.items() if entry.of is Cell]
+OF_CELLS = [name for name, entry in EXPERIMENTS.items() if entry.of is Run]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_paper_profile_has_ten_seeds(name):
+def test_the_paper_size_has_ten_seeds(name):
     runs = expand(name, "paper")
     if name != "08_roofline":  # a machine's ceilings have no seed; the best of many repetitions counts
         assert {run.seed for run in runs} == set(range(10))
 
 
 @pytest.mark.parametrize("name", OF_CELLS)
-def test_the_paper_profile_has_the_paper_s_sizes(name):
+def test_the_paper_size_has_the_paper_s_sizes(name):
     cells = expand(name, "paper")
     sizes = {(cell.environment, cell.transitions) for cell in cells}
     assert sizes - {("frozenlake8x8", 1_000_000)} == {("frozenlake", 1_000_000), ("taxi", 5_000_000)}
@@ -82,7 +82,7 @@ def test_an_experiment_is_found_by_the_start_of_its_id():
             experiments.find(unknown)
     with pytest.raises(SwiftRLError, match=r"11_kernel_study is a notebook only, .* experiment notebook 11`"):
         experiments.find("11")
-    with pytest.raises(SwiftRLError, match="profile is 'tiny'"):
+    with pytest.raises(SwiftRLError, match="size is 'tiny'"):
         expand("04", "tiny")
 
 
@@ -111,7 +111,7 @@ def test_combinations_that_come_to_the_same_are_one():
 
 
 def test_a_grid_of_what_a_run_does_not_have_is_told():
-    with pytest.raises(SwiftRLError, match="corez is not a setting of a Cell: choose from environment"):
+    with pytest.raises(SwiftRLError, match="corez is not a setting of a Run: choose from environment"):
         combine({"corez": 3})
     with pytest.raises(SwiftRLError, match="tau is not a setting of a Speed"):
         combine({"tau": 3}, Speed)
@@ -147,7 +147,7 @@ def test_a_specification_expands_in_the_file_s_order_each_cell_once(tmp_path):
         ("taxi", 8),
         ("cliffwalking", 4),
     ]
-    assert read.cells[0] == Cell(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
+    assert read.cells[0] == Run(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
 
 
 def test_a_specification_s_data_lie_beside_it(tmp_path):

@@ -6,14 +6,14 @@ import pytest
 
 from swiftrl_core.experiments import figures, findings
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.run import Run
 
 RECIPES = {"safe": experiments.SAFE, "fast": experiments.FAST}
 
 
 def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **settings):
     cells = [
-        Cell(
+        Run(
             environment,
             transitions=experiments.PAPER_ROWS[environment],
             number_format=number_format,

@@ -11,13 +11,13 @@ from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.agent_runs import Agents
 from swiftrl_core.experiments.precision import Precision
 from swiftrl_core.experiments.roofline import Speed
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.run import Run
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
 GOLDEN = (
-    (Cell(), "training", "454878a78f31233bcee4"),
+    (Run(), "training", "454878a78f31233bcee4"),
     (
-        Cell(
+        Run(
             algorithm="sarsa",
             number_format="INT32",
             sampling="STR",
@@ -29,11 +29,11 @@ GOLDEN = (
         "e7c3f5ff9ed54f924800",
     ),
     (
-        Cell(update="vr", aggregation="count", bootstrap="frozen", backend="pim", tau=2),
+        Run(update="vr", aggregation="count", bootstrap="frozen", backend="pim", tau=2),
         "training",
         "7978a797e418fde77f28",
     ),
-    (Cell(backend="model", cores=1, episodes=1, tau=1), "training", "cbb1042f9dd9afa577eb"),
+    (Run(backend="model", cores=1, episodes=1, tau=1), "training", "cbb1042f9dd9afa577eb"),
     (
         Agents(environment="frozenlake", transitions=500, agents=4, episodes=1, backend="cpu"),
         "Agents",

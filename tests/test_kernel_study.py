@@ -25,7 +25,7 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel_study, "CHUNK", {"frozenlake": 150, "taxi": 150})
         patch.setattr(kernel_study, "TAU", 4)
-        patch.setattr(kernel_study, "PROFILES", {"smoke": Size(CASES, dpus=3)})
+        patch.setattr(kernel_study, "SIZES", {"smoke": Size(CASES, dpus=3)})
         yield kernel_study.measure("smoke")
 
 
@@ -75,7 +75,7 @@ def test_a_step_that_changes_bits_stops_the_study(small, monkeypatch):
 
     variants = kernel_study.variants
     monkeypatch.setattr(kernel_study, "variants", wrong)
-    monkeypatch.setattr(kernel_study, "PROFILES", {"smoke": Size(CASES[:1], dpus=3)})
+    monkeypatch.setattr(kernel_study, "SIZES", {"smoke": Size(CASES[:1], dpus=3)})
     with pytest.raises(SwiftRLError, match=r"'scale 2\^13' leaves another table"):
         kernel_study.measure("smoke")
 
@@ -122,11 +122,11 @@ def test_the_figure_and_the_sentences_take_any_study(small):
     assert kernel_study.verdicts(small)["verdict"].notna().all()
 
 
-def test_an_unknown_profile_is_refused(small):
-    with pytest.raises(SwiftRLError, match="profile is 'huge': choose one of smoke"):
+def test_an_unknown_size_is_refused(small):
+    with pytest.raises(SwiftRLError, match="size is 'huge': choose one of smoke"):
         kernel_study.measure("huge")
 
 
 def test_the_notebook_says_its_parameters():
     source = json.loads(NOTEBOOK.read_text())["cells"][1]["source"]
-    assert source[0].startswith('profile: str = "smoke"')
+    assert source[0].startswith('size: str = "smoke"')

@@ -325,22 +325,20 @@ def shelf(tmp_path, monkeypatch) -> Path:
     """A folder with two notebooks in place of the package's own; results go beside it."""
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    parameters = 'profile: str = "smoke"\nscale: float = 1.0\noutput: str = "nowhere"'
-    notebook(folder / "01_one.ipynb", "print(repr([profile, scale, output]))", parameters=parameters)
-    notebook(
-        folder / "02_two.ipynb", "print(repr([profile, scale, output])); 1 / scale", parameters=parameters
-    )
+    parameters = 'size: str = "smoke"\nscale: float = 1.0\noutput: str = "nowhere"'
+    notebook(folder / "01_one.ipynb", "print(repr([size, scale, output]))", parameters=parameters)
+    notebook(folder / "02_two.ipynb", "print(repr([size, scale, output])); 1 / scale", parameters=parameters)
     monkeypatch.setattr(notebooks, "DIRECTORY", folder)
     monkeypatch.chdir(tmp_path)
     return folder
 
 
 def test_the_command_runs_a_notebook_with_checked_parameters(shelf, capsys):
-    assert main("experiment notebook 01 --profile quick -p scale 1e-3 --out res".split()) == 0
+    assert main("experiment notebook 01 --size quick -p scale 1e-3 --out res".split()) == 0
     assert "res/01_one/01_one.ipynb: done" in capsys.readouterr().out
     assert printed(Path("res/01_one/01_one.ipynb")) == "['quick', 0.001, 'res/01_one']"
     stamp = os.stat("res/01_one/01_one.ipynb")
-    assert main("experiment notebook 01 --profile quick -p scale 1e-3 --out res --skip-done".split()) == 0
+    assert main("experiment notebook 01 --size quick -p scale 1e-3 --out res --skip-done".split()) == 0
     assert os.stat("res/01_one/01_one.ipynb") == stamp
     for wrong, needle in (
         ("01 -p skale 1", "no parameter 'skale'"),
@@ -375,8 +373,8 @@ def test_a_package_without_notebooks_says_so(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("path", notebooks.all_notebooks(), ids=lambda path: path.stem)
 def test_a_notebook_keeps_the_contract(path):
     known = notebooks.read_parameters(path)
-    assert next(iter(known)) == "profile"
-    assert known["profile"].default == "smoke"
+    assert next(iter(known)) == "size"
+    assert known["size"].default == "smoke"
     node = nbformat.read(path, as_version=4)
     code = [cell for cell in node.cells if cell.cell_type == "code"]
     assert len(code) <= 12

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swiftrl_core.sweeps import results
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store, StoreError
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -21,7 +21,7 @@ from swiftrl_core.util.errors import SwiftRLError
 @pytest.fixture(scope="module")
 def rows():
     return [
-        Cell(
+        Run(
             transitions=200, cores=2, episodes=2, tau=1, backend="cpu", monte_carlo_episodes=0, seed=seed
         ).run()
         for seed in range(3)

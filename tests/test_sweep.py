@@ -15,15 +15,16 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_cells import OddCell
+from odd_runs import OddRun
 
 from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
 from swiftrl_core.data import datasets
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.sweeps import engines, estimates, results, sweep
-from swiftrl_core.sweeps.cells import Cell
-from swiftrl_core.sweeps.engines import Processes, Serial
+from swiftrl_core.sweeps import estimate as estimates
+from swiftrl_core.sweeps import executors, results, sweep
+from swiftrl_core.sweeps.executors import Processes, Serial
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -38,7 +39,7 @@ SETTINGS = {
 SWIFTRL = [sys.executable, "-m", "swiftrl_core.cli"]
 
 
-def cells(count: int, **settings) -> list[Cell]:
+def cells(count: int, **settings) -> list[Run]:
     return experiments.combine(SETTINGS | settings | {"seed": list(range(count))})
 
 
@@ -124,7 +125,7 @@ def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_pa
     spec.write_text(yaml.safe_dump({"cells": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
-    plan = sweep.make_plan(experiments.unique([Cell(**SETTINGS), Cell(**own | {"data": str(data)})]), store)
+    plan = sweep.make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
     datasets.save(datasets.collect("frozenlake", 1_000, 9), data)
     summary = sweep.run(plan, store, Serial(), [])
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)
@@ -175,7 +176,7 @@ def test_an_estimate_is_of_the_right_size(tmp_path, backend):
 @pytest.fixture
 def odd(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    return lambda name, **how: OddCell(name, marks=str(tmp_path), **how)
+    return lambda name, **how: OddRun(name, marks=str(tmp_path), **how)
 
 
 def test_a_cell_whose_process_dies_is_tried_again_and_then_fails(odd, tmp_path):
@@ -366,7 +367,7 @@ def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, engine
     store = Store(tmp_path / "out")
     plan = sweep.make_plan(cells(2) + cells(2, backend="pim", hardware=True), store)
     with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
-        sweep.run(plan, store, engines.make(engine), [])
+        sweep.run(plan, store, executors.make(engine), [])
     assert not (tmp_path / "out").exists()
 
 
@@ -384,7 +385,7 @@ def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
     listed = capsys.readouterr().out
     assert all(entry.question in listed for entry in experiments.EXPERIMENTS.values())
     out = str(tmp_path / "out")
-    assert main(["experiment", "run", "02", "--profile", "smoke", "--out", out]) == 0
+    assert main(["experiment", "run", "02", "--size", "smoke", "--out", out]) == 0
     assert f"{len(experiments.expand('02', 'smoke'))} rows" in capsys.readouterr().out
     assert (tmp_path / "out" / "02_datasets" / "smoke" / "table.parquet").exists()
     assert main(["experiment", "run", "99", "--out", out]) == 1
@@ -405,7 +406,7 @@ def test_the_benchmark_compares_engines(capsys):
 )
 def test_turns_give_every_cell_once_in_order_and_none_whose_device_is_taken(devices, moments):
     asked = list(enumerate(devices))
-    turns = engines._Turns(asked, device=lambda cell: cell[1])
+    turns = executors._Turns(asked, device=lambda cell: cell[1])
     given = []
     for taken in [*moments, *[set()] * len(asked)]:
         cell = turns.next(taken)

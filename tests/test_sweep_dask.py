@@ -8,7 +8,7 @@ import time
 
 import pandas as pd
 import pytest
-from odd_cells import OddCell
+from odd_runs import OddRun
 from test_sweep import (
     cells,
     children,
@@ -22,8 +22,8 @@ from test_sweep import (
     wait_for,
 )
 
-from swiftrl_core.sweeps import engines, results, sweep
-from swiftrl_core.sweeps.engines import Dask
+from swiftrl_core.sweeps import executors, results, sweep
+from swiftrl_core.sweeps.executors import Dask
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -88,7 +88,7 @@ def test_a_cluster_without_what_cells_need_is_an_error_not_a_hang(cluster, tmp_p
     cluster.wait()
     start = time.monotonic()
     with Dask(cluster.address) as engine:
-        engine.check([OddCell("any"), OddCell("gpu", device="gpu"), *cells(2, backend="pim")])
+        engine.check([OddRun("any"), OddRun("gpu", device="gpu"), *cells(2, backend="pim")])
         with pytest.raises(SwiftRLError, match="offers pim.*--resources pim=1"):
             engine.check(cells(2, backend="pim", hardware=True))
     assert time.monotonic() - start < 5
@@ -169,7 +169,7 @@ def test_a_cell_that_kills_its_workers_fails_and_the_others_finish(cluster, tmp_
         cluster.add_worker()
     cluster.wait()
     with Dask(cluster.address) as engine:
-        outcomes = list(engine.run([OddCell("always", dies=99, marks=str(tmp_path)), *cells(5)]))
+        outcomes = list(engine.run([OddRun("always", dies=99, marks=str(tmp_path)), *cells(5)]))
     failed = [outcome for outcome in outcomes if outcome.row is None]
     assert len(outcomes) == 6
     assert [outcome.cell.config_hash for outcome in failed] == ["always"]
@@ -180,7 +180,7 @@ def test_a_cell_that_kills_its_workers_fails_and_the_others_finish(cluster, tmp_
 def test_a_device_takes_one_cell_at_a_time(cluster, tmp_path):
     cluster.add_worker("--resources", "gpu=1", "--nthreads", "4")
     cluster.wait()
-    asked = [OddCell(f"gpu{number}", seconds=0.3, marks=str(tmp_path), device="gpu") for number in range(4)]
+    asked = [OddRun(f"gpu{number}", seconds=0.3, marks=str(tmp_path), device="gpu") for number in range(4)]
     with Dask(cluster.address) as engine:
         engine.check(asked)
         assert len(list(engine.run(asked))) == 4
@@ -192,8 +192,8 @@ def test_a_device_takes_one_cell_at_a_time(cluster, tmp_path):
 def test_workers_that_come_later_are_used_and_cells_of_a_device_hold_nobody_up(cluster, tmp_path):
     cluster.add_worker("--resources", "gpu=1")
     cluster.wait()
-    gpu = [OddCell(f"gpu{number}", seconds=0.5, marks=str(tmp_path), device="gpu") for number in range(6)]
-    plain = [OddCell(f"plain{number}", seconds=1.0, marks=str(tmp_path)) for number in range(12)]
+    gpu = [OddRun(f"gpu{number}", seconds=0.5, marks=str(tmp_path), device="gpu") for number in range(6)]
+    plain = [OddRun(f"plain{number}", seconds=1.0, marks=str(tmp_path)) for number in range(12)]
     with Dask(cluster.address) as engine:
         outcomes = engine.run([*gpu, *plain])
         next(outcomes)
@@ -210,7 +210,7 @@ def test_workers_that_come_later_are_used_and_cells_of_a_device_hold_nobody_up(c
 def test_five_hundred_cells_on_a_local_cluster_with_a_worker_killed(tmp_path, undisturbed):
     store, reporter = Store(tmp_path), Killer()
     summary = sweep.run(
-        sweep.make_plan(cells(500), store), store, engines.make("dask", workers=2), [reporter]
+        sweep.make_plan(cells(500), store), store, executors.make("dask", workers=2), [reporter]
     )
     assert (summary.done, summary.failed) == (500, 0)
     assert reporter.killed

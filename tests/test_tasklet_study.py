@@ -43,6 +43,6 @@ def test_quality_stands_side_by_side(small):
     assert table["max_error_current"].tolist() != table["max_error_frozen"].tolist()
 
 
-def test_a_profile_must_exist():
-    with pytest.raises(SwiftRLError, match="profile is 'huge': choose one of smoke, quick, paper"):
+def test_a_size_must_exist():
+    with pytest.raises(SwiftRLError, match="size is 'huge': choose one of smoke, quick, paper"):
         tasklet_study.throughput("huge")

@@ -130,7 +130,7 @@ def test_the_notebook_keeps_its_contract():
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     tagged = [cell for cell in code if "parameters" in cell["metadata"].get("tags", [])]
     assert len(tagged) == 1
-    assert tagged[0]["source"][0].startswith('profile: str = "smoke"')
+    assert tagged[0]["source"][0].startswith('size: str = "smoke"')
 
 
 @pytest.mark.slow

@@ -29,8 +29,9 @@ from swiftrl_core.learner import (
     Sampling,
     Update,
 )
-from swiftrl_core.sweeps import engines, estimates, progress, results, spec, sweep
-from swiftrl_core.sweeps.runs import Run
+from swiftrl_core.sweeps import estimate as estimates
+from swiftrl_core.sweeps import executors, progress, results, spec, sweep
+from swiftrl_core.sweeps.job import Job
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -233,20 +234,20 @@ def sweep_command(options: argparse.Namespace) -> None:
 
 
 def experiment_list(options: argparse.Namespace) -> None:
-    """List the experiments: id, question, and runs in each profile."""
+    """List the experiments: id, question, and runs in each size."""
     found = [
         {
             "id": entry.id,
             "question": entry.question,
             "part_of": entry.part_of,
             "notebook": entry.notebook,
-            "cells": {profile: len(experiments.expand(entry, profile)) for profile in experiments.PROFILES},
+            "cells": {size: len(experiments.expand(entry, size)) for size in experiments.SIZES},
         }
         for entry in experiments.EXPERIMENTS.values()
     ]
     lines = []
     for entry in found:
-        sizes = ", ".join(f"{profile} {count:,}" for profile, count in entry["cells"].items())
+        sizes = ", ".join(f"{size} {count:,}" for size, count in entry["cells"].items())
         part = f", a part of {entry['part_of']}" if entry["part_of"] else ""
         lines += [f"{entry['id']}{part}", f"    {entry['question']}", f"    runs: {sizes}"]
     _report({"experiments": found}, options.json, lines)
@@ -259,7 +260,7 @@ def experiment_run(options: argparse.Namespace) -> None:
     """
     everything = options.id == "all"
     found = list(experiments.EXPERIMENTS.values()) if everything else experiments.with_parts(options.id)
-    planned = [(entry, experiments.expand(entry, options.profile)) for entry in found]
+    planned = [(entry, experiments.expand(entry, options.size)) for entry in found]
     if everything and not options.dry_run:
         for entry, cells in planned:
             first = min(cell.seed for cell in cells)
@@ -269,8 +270,8 @@ def experiment_run(options: argparse.Namespace) -> None:
         print(f"all together: about {progress.duration(sum(seconds))}")
 
 
-def _run_experiment(options: argparse.Namespace, entry: experiments.Experiment, cells: list[Run]) -> float:
-    store = Store(experiments.default_directory(entry, options.profile, options.out), entry.columns)
+def _run_experiment(options: argparse.Namespace, entry: experiments.Experiment, cells: list[Job]) -> float:
+    store = Store(experiments.default_directory(entry, options.size, options.out), entry.columns)
     return _sweep(options, cells, store, where_available=entry.where_available)
 
 
@@ -292,19 +293,19 @@ def _notebook_job(options: argparse.Namespace, source: Path) -> notebooks.Job:
     folder = Path(options.out) if options.out else sweep.RESULTS
     given = dict(options.parameter)
     known = notebooks.read_parameters(source)
-    if options.profile and "profile" in known:
-        given = {"profile": options.profile} | given
+    if options.size and "size" in known:
+        given = {"size": options.size} | given
     if options.out and "output" in known:
         given = {"output": str(folder / source.stem)} | given
     return notebooks.Job(source, folder / source.stem / source.name, notebooks.check_texts(source, given))
 
 
-def _sweep(options: argparse.Namespace, cells: list[Run], store: Store, *, where_available: bool) -> float:
+def _sweep(options: argparse.Namespace, cells: list[Job], store: Store, *, where_available: bool) -> float:
     """Say what is to do, do it unless this is a dry run, and say where the table is.
 
     Returns the estimated seconds, 0 where no estimate was asked for.
     """
-    engine = engines.make(options.engine, workers=options.workers, scheduler=options.scheduler)
+    engine = executors.make(options.engine, workers=options.workers, scheduler=options.scheduler)
     plan = sweep.make_plan(cells, store, retry_failed=options.retry_failed, where_available=where_available)
     for reason in plan.left_out.values():
         print(f"left out: {reason}")
@@ -324,7 +325,7 @@ def _sweep(options: argparse.Namespace, cells: list[Run], store: Store, *, where
     return seconds
 
 
-def _workers(engine: engines.Engine) -> str:
+def _workers(engine: executors.Executor) -> str:
     count = engine.workers or 1
     return f"{count} worker{'s' * (count != 1)}"
 
@@ -552,12 +553,12 @@ def _add_sweeps(commands) -> None:
     sub.add_argument("--json", action="store_true")
     sub = _command(commands, "run", experiment_run)
     sub.add_argument("id", metavar="ID", help="such as 04_strong_scaling or 04, or all")
-    sub.add_argument("--profile", choices=experiments.PROFILES, default="smoke")
+    sub.add_argument("--size", choices=experiments.SIZES, default="smoke")
     sub.add_argument("--out", metavar="DIR", help="the rows go into DIR/ID/PROFILE (default results)")
     _add_sweep_options(sub)
     sub = _command(commands, "notebook", experiment_notebook)
     sub.add_argument("id", metavar="ID", help="of a notebook, or all")
-    sub.add_argument("--profile", choices=experiments.PROFILES, help="the size, where the notebook has one")
+    sub.add_argument("--size", choices=experiments.SIZES, help="the size, where the notebook has one")
     sub.add_argument(
         "-p",
         "--parameter",
@@ -576,7 +577,7 @@ def _add_sweeps(commands) -> None:
 
 
 def _add_sweep_options(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--engine", choices=engines.ENGINES, default="serial", help="what runs the cells")
+    sub.add_argument("--engine", choices=executors.ENGINES, default="serial", help="what runs the cells")
     sub.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a Dask cluster; without it, one on this machine"
     )

@@ -16,7 +16,7 @@ from swiftrl_core.data import environments, evaluation
 from swiftrl_core.data.datasets import collect
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
-from swiftrl_core.sweeps.measurements import Measurement
+from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
 from swiftrl_core.training import agents as multi_agent
 from swiftrl_core.training.agents import MultiAgentResult
@@ -35,7 +35,7 @@ def _a_value_an_agent(name: str) -> pa.Field:
 
 @dataclass(frozen=True, kw_only=True)
 class Agents(
-    Measurement,
+    Probe,
     kind_of_run="Agents",
     found=pa.schema(
         [

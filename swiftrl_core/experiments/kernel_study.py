@@ -79,7 +79,7 @@ class Size:
 
 
 _ALL = tuple(itertools.product(CHUNK, ("INT32", "FP32"), ("SEQ", "STR", "RAN")))
-PROFILES = {
+SIZES = {
     "smoke": Size(
         (("frozenlake", "INT32", "SEQ"), ("frozenlake", "INT32", "RAN"), ("frozenlake", "FP32", "SEQ")),
         dpus=2,
@@ -135,7 +135,7 @@ def measure(profile: str) -> pd.DataFrame:
     Parameters
     ----------
     profile : str
-        A name of `PROFILES`.
+        A name of `SIZES`.
 
     Returns
     -------
@@ -151,11 +151,11 @@ def measure(profile: str) -> pd.DataFrame:
     Raises
     ------
     SwiftRLError
-        If there is no such profile, or a step that must leave every bit as it was does not.
+        If there is no such size, or a step that must leave every bit as it was does not.
     """
-    if profile not in PROFILES:
-        raise SwiftRLError(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}")
-    size = PROFILES[profile]
+    if profile not in SIZES:
+        raise SwiftRLError(f"size is {profile!r}: choose one of {', '.join(SIZES)}")
+    size = SIZES[profile]
     rows: list[dict] = []
     for environment, number_format, sampling in size.cases:
         rows += _case(environment, NumberFormat(number_format), Sampling(sampling), size.dpus)

@@ -500,7 +500,7 @@ def _run(path: Path, name: str, timeout: float | None, progress_bar: bool) -> No
         except CellTimeoutError as error:
             raise NotebookError(
                 f"{name} did not end within {timeout:g} s, and was stopped in cell {_stopped_in(path)}: "
-                "give it more time, or a smaller profile"
+                "give it more time, or a smaller size"
             ) from error
         except DeadKernelError as error:
             raise NotebookError(

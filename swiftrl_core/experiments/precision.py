@@ -10,7 +10,7 @@ from swiftrl_core.data.datasets import collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.experiments import doubles
 from swiftrl_core.learner import Learner, NumberFormat
-from swiftrl_core.sweeps.measurements import Measurement
+from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
 from swiftrl_core.training.loop import Schedule, train
 
@@ -21,7 +21,7 @@ SMALL_EPISODES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Precision(
-    Measurement,
+    Probe,
     kind_of_run="Precision",
     found=pa.schema(
         [

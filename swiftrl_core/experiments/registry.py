@@ -1,6 +1,6 @@
 """The experiments as data: a question, grids of runs in three sizes, a notebook, figures.
 
-Profiles: `smoke` takes less than a minute and shows that everything works, `quick` takes minutes on a laptop, `paper`
+Sizes: `smoke` takes less than a minute and shows that everything works, `quick` takes minutes on a laptop, `paper`
 has the paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook asks for the table and
 draws it.
 """
@@ -20,14 +20,14 @@ from swiftrl_core.experiments.agent_runs import Agents
 from swiftrl_core.experiments.precision import Precision
 from swiftrl_core.learner import NumberFormat
 from swiftrl_core.sweeps import sweep
-from swiftrl_core.sweeps.cells import Cell
-from swiftrl_core.sweeps.engines import Engine
+from swiftrl_core.sweeps.executors import Executor
 from swiftrl_core.sweeps.grid import Grid, combine, unique
-from swiftrl_core.sweeps.runs import Run
+from swiftrl_core.sweeps.job import Job
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
 
-PROFILES = ("smoke", "quick", "paper")
+SIZES = ("smoke", "quick", "paper")
 NOTEBOOKS_ALONE = ("01_quickstart", "09_simulator_validation", "11_kernel_study")
 """Notebooks that are no grids of runs, and make what they show themselves."""
 
@@ -42,7 +42,7 @@ class Experiment:
         Also the notebook's name, without its suffix.
     question : str
     grids : mapping
-        Profile to the grids whose runs, in order and each once, are the experiment.
+        Size to the grids whose runs, in order and each once, are the experiment.
     figures : tuple of str
         Names; `figures.fig_NAME` draws each from the table of the experiment's rows, `figures.table_NAME` returns the
         numbers it shows.
@@ -59,14 +59,12 @@ class Experiment:
     grids: Mapping[str, tuple[Grid, ...]]
     figures: tuple[str, ...]
     where_available: bool = False
-    of: type[Run] = Cell
+    of: type[Job] = Run
     part_of: str | None = None
 
     def __post_init__(self) -> None:
-        if set(self.grids) != set(PROFILES):
-            raise SwiftRLError(
-                f"experiment {self.id} needs grids for exactly the profiles {', '.join(PROFILES)}"
-            )
+        if set(self.grids) != set(SIZES):
+            raise SwiftRLError(f"experiment {self.id} needs grids for exactly the sizes {', '.join(SIZES)}")
 
     @property
     def notebook(self) -> str:
@@ -113,32 +111,32 @@ def with_parts(experiment: str | Experiment) -> list[Experiment]:
     return [experiment, *(entry for entry in EXPERIMENTS.values() if entry.part_of == experiment.id)]
 
 
-def expand(experiment: str | Experiment, profile: str) -> list[Run]:
-    """Return an experiment's runs in a profile, in the order of its grids, each once.
+def expand(experiment: str | Experiment, size: str) -> list[Job]:
+    """Return an experiment's runs in a size, in the order of its grids, each once.
 
     Raises
     ------
     SwiftRLError
-        If there is no such experiment or profile, or a run is not valid.
+        If there is no such experiment or size, or a run is not valid.
     """
     experiment = find(experiment)
-    if profile not in PROFILES:
-        raise SwiftRLError(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}")
-    return unique(cell for grid in experiment.grids[profile] for cell in combine(grid, experiment.of))
+    if size not in SIZES:
+        raise SwiftRLError(f"size is {size!r}: choose one of {', '.join(SIZES)}")
+    return unique(cell for grid in experiment.grids[size] for cell in combine(grid, experiment.of))
 
 
 def run_experiment(
     experiment: str | Experiment,
-    profile: str = "smoke",
+    size: str = "smoke",
     directory: str | os.PathLike | None = None,
-    engine: Engine | None = None,
+    engine: Executor | None = None,
 ) -> pd.DataFrame:
     """Return the rows of an experiment, a row a cell in the order of its grids; run what is not there yet.
 
     Parameters
     ----------
     experiment : str or Experiment
-    profile : str
+    size : str
         `smoke`, `quick` or `paper`.
     directory : path, optional
         By default `results/ID/PROFILE`.
@@ -150,8 +148,8 @@ def run_experiment(
         As `run` does, and if a cell fails.
     """
     experiment = find(experiment)
-    store = Store(directory or default_directory(experiment, profile), experiment.columns)
-    cells = expand(experiment, profile)
+    store = Store(directory or default_directory(experiment, size), experiment.columns)
+    cells = expand(experiment, size)
     plan = sweep.make_plan(cells, store, retry_failed=True, where_available=experiment.where_available)
     for reason in plan.left_out.values():
         print(f"left out: {reason}")
@@ -159,11 +157,11 @@ def run_experiment(
     return store.table(cell.config_hash for cell in plan.cells)
 
 
-def default_directory(experiment: Experiment, profile: str, root: str | os.PathLike | None = None) -> Path:
+def default_directory(experiment: Experiment, size: str, root: str | os.PathLike | None = None) -> Path:
     """Return where an experiment's rows go: `ROOT/ID/PROFILE`, by default in `results`; a part's in a folder below."""
     if experiment.part_of is None:
-        return Path(root or sweep.RESULTS) / experiment.id / profile
-    return Path(root or sweep.RESULTS) / experiment.part_of / profile / experiment.id
+        return Path(root or sweep.RESULTS) / experiment.id / size
+    return Path(root or sweep.RESULTS) / experiment.part_of / size / experiment.id
 
 
 def draw(experiment: str | Experiment, table: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:

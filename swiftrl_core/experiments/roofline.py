@@ -24,7 +24,7 @@ from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
 from swiftrl_core.experiments import doubles
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
-from swiftrl_core.sweeps.measurements import Measurement
+from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
 from swiftrl_core.util import toolchain
 
@@ -89,7 +89,7 @@ def count(dataset: Dataset, record_bytes: int = RECORD_BYTES, entry_bytes: int =
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(
-    Measurement,
+    Probe,
     kind_of_run="Speed",
     found=pa.schema(
         [

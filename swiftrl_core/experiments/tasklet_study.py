@@ -19,7 +19,7 @@ from swiftrl_core.data.datasets import Dataset, collect
 from swiftrl_core.dpusim.timing import resolve_profile
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.learner import Bootstrap, Learner
-from swiftrl_core.sweeps.cells import Cell
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -65,7 +65,7 @@ class Size:
     rounds: Mapping[str, tuple[int, ...]]
 
 
-PROFILES = MappingProxyType(
+SIZES = MappingProxyType(
     {
         "smoke": Size(8, 2, (1, 11), 1, {"mean": (1,), "safe": (2,)}),
         "quick": Size(
@@ -104,7 +104,7 @@ def throughput(profile: str) -> pd.DataFrame:
     Parameters
     ----------
     profile : str
-        A name of `PROFILES`.
+        A name of `SIZES`.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def throughput(profile: str) -> pd.DataFrame:
     Raises
     ------
     SwiftRLError
-        If there is no such profile, or a simulated DPU's table differs from the engine's.
+        If there is no such size, or a simulated DPU's table differs from the engine's.
     """
     size, rows = _size(profile), []
     for environment, chunk in CHUNK.items():
@@ -136,11 +136,11 @@ def throughput(profile: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def quality_cells(profile: str) -> list[Cell]:
+def quality_cells(profile: str) -> list[Run]:
     """Return the runs that compare frozen with current after as many updates, a run a point; to sweep, or to `run`."""
     size = _size(profile)
     return [
-        Cell(
+        Run(
             environment,
             transitions=chunk * size.dpus,
             cores=size.dpus,
@@ -194,9 +194,9 @@ def quality(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _size(profile: str) -> Size:
-    if profile not in PROFILES:
-        raise SwiftRLError(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}")
-    return PROFILES[profile]
+    if profile not in SIZES:
+        raise SwiftRLError(f"size is {profile!r}: choose one of {', '.join(SIZES)}")
+    return SIZES[profile]
 
 
 def _launch(

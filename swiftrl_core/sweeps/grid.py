@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from swiftrl_core.sweeps.cells import Cell
-from swiftrl_core.sweeps.runs import Run
+from swiftrl_core.sweeps.job import Job
+from swiftrl_core.sweeps.run import Run
 from swiftrl_core.util.errors import SwiftRLError
 
 Grid = Mapping[str, Any]
 """Settings of a run; a tuple or list is an axis with that many values, anything else is the same for all runs."""
 
 
-def combine(grid: Grid, of: type[Run] = Cell) -> list[Run]:
+def combine(grid: Grid, of: type[Job] = Run) -> list[Job]:
     """Return the runs of all combinations of a grid's values; the last axis changes fastest.
 
     Combinations that come to the same run, such as several epsilon in Q-learning, give it once.
@@ -34,6 +34,6 @@ def combine(grid: Grid, of: type[Run] = Cell) -> list[Run]:
     return unique(of(**dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values()))
 
 
-def unique(runs: Iterable[Run]) -> list[Run]:
+def unique(runs: Iterable[Job]) -> list[Job]:
     """Return the runs in their order, each once."""
     return list({run.config_hash: run for run in runs}.values())

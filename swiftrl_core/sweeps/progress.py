@@ -9,14 +9,14 @@ from typing import Protocol, TextIO
 
 import pandas as pd
 
-from swiftrl_core.sweeps.runs import Run
+from swiftrl_core.sweeps.job import Job
 
 REFRESH_SECONDS = 0.2
 CELL_WORK = 1_000_000
 """What a cell costs besides its updates, counted in updates: collecting, evaluating, keeping."""
 
 
-def work(cell: Run) -> int:
+def work(cell: Job) -> int:
     """Return what a cell costs, in updates; a guess that serves to weigh cells against each other."""
     return cell.updates + CELL_WORK
 
@@ -35,7 +35,7 @@ class Tally:
 
     total: int
     found: int
-    pending: Iterable[Run]
+    pending: Iterable[Job]
     done: int = 0
     failed: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -45,7 +45,7 @@ class Tally:
         self._work_left = sum(map(work, self.pending))
         self._work_done = 0
 
-    def count(self, cell: Run, *, failed: bool = False, found: bool = False) -> None:
+    def count(self, cell: Job, *, failed: bool = False, found: bool = False) -> None:
         """Count a cell that finished, failed, or turned out to be finished by somebody else."""
         self._work_left -= work(cell)
         if found:
@@ -76,7 +76,7 @@ class Tally:
 class Reporter(Protocol):
     """What is told how far a sweep is."""
 
-    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Job | None = None, *, failed: bool = False) -> None:
         """Take notice of the tally, after a cell, or before the first."""
 
     def close(self, tally: Tally) -> None:
@@ -89,7 +89,7 @@ class Line:
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._shown, self._width = stream, 0.0, 0
 
-    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Job | None = None, *, failed: bool = False) -> None:
         """See `Reporter`."""
         if time.monotonic() - self._shown >= REFRESH_SECONDS:
             self._write(str(tally), end="")
@@ -116,7 +116,7 @@ class NotebookTable:
         self._done: Counter[tuple[str, str]] = Counter()
         self._failed: Counter[tuple[str, str]] = Counter()
 
-    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
+    def show(self, tally: Tally, cell: Job | None = None, *, failed: bool = False) -> None:
         """See `Reporter`."""
         if cell is not None:
             (self._failed if failed else self._done)[cell.group] += 1

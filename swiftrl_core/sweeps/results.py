@@ -1,7 +1,7 @@
 """What runs leave behind: tables, and a manifest that says how they came about.
 
 A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`, or those of
-another kind of run (`measurements.Measurement`). In all cases the manifest is written last and names the files'
+another kind of run (`Probe`). In all cases the manifest is written last and names the files'
 checksums: without one, nothing was finished.
 """
 

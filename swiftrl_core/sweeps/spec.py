@@ -9,7 +9,7 @@
     cells:                  # and, or instead, cells one by one
       - {environment: cliffwalking, cores: 8}
 
-The settings are those of `cells.Cell`. What is wrong is told with its line.
+The settings are those of `Run`. What is wrong is told with its line.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from typing import Any
 
 import yaml
 
-from swiftrl_core.sweeps.cells import Cell, check_name, check_value
 from swiftrl_core.sweeps.grid import combine, unique
+from swiftrl_core.sweeps.run import Run, check_name, check_value
 from swiftrl_core.util.errors import SwiftRLError
 
 MAXIMUM_CELLS = 1_000_000
@@ -42,7 +42,7 @@ class Spec:
     """
 
     name: str
-    cells: list[Cell]
+    cells: list[Run]
 
 
 def read(path: str | os.PathLike) -> Spec:
@@ -135,7 +135,7 @@ class _Reader:
                 settings[name] = self._setting(name, value)
         return settings
 
-    def expand(self, node: yaml.Node, base: dict[str, Any], *, axes: bool) -> list[Cell]:
+    def expand(self, node: yaml.Node, base: dict[str, Any], *, axes: bool) -> list[Run]:
         """Return the cells of a grid, or of one entry of the list."""
         grid = base | self.settings(node, axes=axes)
         size = math.prod(len(value) for value in grid.values() if isinstance(value, list))

@@ -17,10 +17,10 @@ from operator import itemgetter
 from pathlib import Path
 
 from swiftrl_core.sweeps import progress
-from swiftrl_core.sweeps.engines import Engine, Outcome, Serial
+from swiftrl_core.sweeps.executors import Executor, Outcome, Serial
 from swiftrl_core.sweeps.grid import unique
+from swiftrl_core.sweeps.job import Job, missing
 from swiftrl_core.sweeps.progress import Reporter, Tally
-from swiftrl_core.sweeps.runs import Run, missing
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -48,23 +48,23 @@ class Plan:
         Backend to the reason why its cells are left out on this machine.
     """
 
-    cells: list[Run]
+    cells: list[Job]
     done: frozenset[str]
     failed: frozenset[str]
     left_out: dict[str, str]
 
     @property
-    def pending(self) -> list[Run]:
+    def pending(self) -> list[Job]:
         """The cells to run."""
         return [cell for cell in self.cells if cell.config_hash not in self.done | self.failed]
 
     @property
-    def ordered(self) -> list[Run]:
+    def ordered(self) -> list[Job]:
         """The cells to run: smaller seeds first, so that there is soon something of everything to look at.
 
         Of one seed, cells with the same data stand together, so that a worker makes its data set once.
         """
-        groups: dict[tuple, list[Run]] = {}
+        groups: dict[tuple, list[Job]] = {}
         for cell in self.pending:
             groups.setdefault((cell.seed, *cell.data_key), []).append(cell)
         return [cell for key in sorted(groups, key=itemgetter(0)) for cell in groups[key]]
@@ -96,7 +96,7 @@ class Summary:
 
 
 def make_plan(
-    cells: Iterable[Run], store: Store, *, retry_failed: bool = False, where_available: bool = False
+    cells: Iterable[Job], store: Store, *, retry_failed: bool = False, where_available: bool = False
 ) -> Plan:
     """Compare cells with what a store has.
 
@@ -124,7 +124,7 @@ def make_plan(
 
 
 def run(
-    plan: Plan, store: Store, engine: Engine | None = None, reporters: Sequence[Reporter] | None = None
+    plan: Plan, store: Store, engine: Executor | None = None, reporters: Sequence[Reporter] | None = None
 ) -> Summary:
     """Run what a plan still needs; keep rows and failures as they come; compact the table when all is done.
 
@@ -207,7 +207,7 @@ def interrupted(plan: Plan, store: Store) -> str:
 
 
 def _drive(
-    plan: Plan, cells: Iterable[Run], store: Store, engine: Engine, reporters: Sequence[Reporter]
+    plan: Plan, cells: Iterable[Job], store: Store, engine: Executor, reporters: Sequence[Reporter]
 ) -> None:
     """Take outcomes from the engine and keep them."""
     tally = Tally(len(plan.cells), len(plan.done), plan.pending)
@@ -241,7 +241,7 @@ def _keep(outcome: Outcome, store: Store) -> None:
         _log(store, f"{cell.config_hash} {outcome.row['wall_seconds']:.3f} s {cell.label}")
 
 
-def _not_done(cells: Iterable[Run], store: Store, tally: Tally) -> Iterator[Run]:
+def _not_done(cells: Iterable[Job], store: Store, tally: Tally) -> Iterator[Job]:
     """Yield cells that nobody else has finished by the time it is their turn."""
     for cell in cells:
         if cell.config_hash in store:
@@ -251,7 +251,7 @@ def _not_done(cells: Iterable[Run], store: Store, tally: Tally) -> Iterator[Run]
 
 
 @contextlib.contextmanager
-def _order(cells: list[Run], store: Store) -> Iterator[list[Run]]:
+def _order(cells: list[Job], store: Store) -> Iterator[list[Job]]:
     """Yield the cells in order, or from the end where another sweep is at work on the folder: they meet halfway."""
     with (store.directory / ".sweep.lock").open("a") as lock:
         try:

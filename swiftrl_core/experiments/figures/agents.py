@@ -6,7 +6,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from swiftrl_core.plotting import words
+from swiftrl_core.plotting import captions
 from swiftrl_core.plotting.style import (
     FORMAT_COLOURS,
     PAGE_INCHES,
@@ -159,7 +159,7 @@ def fig_agents_per_dpu(rows: pd.DataFrame) -> Figure:
             axes.grid(axis="y", lw=0.4, alpha=0.5)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-        note(figure, [_packing(packing), words.simulator(packing)])
+        note(figure, [_packing(packing), captions.simulator(packing)])
     return figure
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from swiftrl_core.plotting.captions import millions
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
 from swiftrl_core.plotting.style import (
     COLUMN_INCHES,
@@ -16,7 +17,6 @@ from swiftrl_core.plotting.style import (
     note,
     style,
 )
-from swiftrl_core.plotting.words import millions
 
 MARKS = "os^D"
 ACTIONS = {4: ("left", "down", "right", "up"), 6: ("south", "north", "east", "west", "pick up", "drop")}

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from swiftrl_core.plotting.captions import averaging, sample, simulator, updates
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
 from swiftrl_core.plotting.runs import PARTS
 from swiftrl_core.plotting.style import (
@@ -21,7 +22,6 @@ from swiftrl_core.plotting.style import (
     note,
     style,
 )
-from swiftrl_core.plotting.words import averaging, sample, simulator, updates
 
 BACKENDS = {
     "cpu-shared": "CPU, one shared table",

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
 from swiftrl_core.experiments.figures.aggregation import RECORD_BYTES, first_that_lasts, recipe_of
+from swiftrl_core.plotting.captions import sample, simulator
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
 from swiftrl_core.plotting.runs import PARTS
 from swiftrl_core.plotting.style import (
@@ -28,7 +29,6 @@ from swiftrl_core.plotting.style import (
     note,
     style,
 )
-from swiftrl_core.plotting.words import sample, simulator
 
 WITHIN = 0.01
 """How much of the exact solution's return a policy may lack and count as optimal."""

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from swiftrl_core.plotting import words
+from swiftrl_core.plotting import captions
 from swiftrl_core.plotting.style import PAGE_INCHES, colour, mark_of, named, new_figure, note, style
 
 MARKS = "os^Dv"
@@ -117,6 +117,6 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     return [
         "Marks count every byte an update touches, ticks at the other end of a line only the record it must stream.",
         "Filled: measured here on one core. Hollow: simulated.",
-        words.simulator(table),
+        captions.simulator(table),
         f"Ceilings of the DPU are modelled ({'; '.join(dict.fromkeys(modelled))}).",
     ]

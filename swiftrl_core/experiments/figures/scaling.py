@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from swiftrl_core.experiments.figures.quality import LEARNER
+from swiftrl_core.plotting.captions import averaging, reference, sample, simulator, updates
 from swiftrl_core.plotting.runs import PARTS
 from swiftrl_core.plotting.style import (
     MARKS,
@@ -20,7 +21,6 @@ from swiftrl_core.plotting.style import (
     note,
     style,
 )
-from swiftrl_core.plotting.words import averaging, reference, sample, simulator, updates
 
 SHADES = {("q_learning", "FP32"): 0, ("q_learning", "INT32"): 1, ("sarsa", "FP32"): 2, ("sarsa", "INT32"): 4}
 

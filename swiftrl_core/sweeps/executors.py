@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from swiftrl_core.sweeps.runs import Run, missing, taken_alone
+from swiftrl_core.sweeps.job import Job, missing, taken_alone
 from swiftrl_core.util.errors import SwiftRLError
 
 ATTEMPTS = 2
@@ -47,13 +47,13 @@ class Outcome:
         The traceback.
     """
 
-    cell: Run
+    cell: Job
     row: dict[str, Any] | None = None
     error: str | None = None
     details: str = ""
 
 
-class Engine(Protocol):
+class Executor(Protocol):
     """What runs cells. Used as a context manager: check, then run."""
 
     name: str
@@ -63,14 +63,14 @@ class Engine(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def check(self, cells: Sequence[Run]) -> None:
+    def check(self, cells: Sequence[Job]) -> None:
         """Raise `SwiftRLError` where a cell asks for what the engine does not have."""
 
-    def run(self, cells: Iterable[Run]) -> Iterator[Outcome]:
+    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
         """Run cells, taken from the iterable as there is room for them; yield outcomes as they come."""
 
 
-def attempt(cell: Run, workers: int = 1) -> Outcome:
+def attempt(cell: Job, workers: int = 1) -> Outcome:
     """Run a cell and return what became of it; a cell's own failure is an outcome, too."""
     try:
         return Outcome(cell, cell.run(workers))
@@ -92,11 +92,11 @@ class Serial:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def check(self, cells: Sequence[Run]) -> None:
+    def check(self, cells: Sequence[Job]) -> None:
         """See `Engine`."""
         _check_host(cells)
 
-    def run(self, cells: Iterable[Run]) -> Iterator[Outcome]:
+    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
         """See `Engine`."""
         return map(attempt, cells)
 
@@ -126,11 +126,11 @@ class Processes:
         for worker in self._workers:
             worker.end()
 
-    def check(self, cells: Sequence[Run]) -> None:
+    def check(self, cells: Sequence[Job]) -> None:
         """See `Engine`."""
         _check_host(cells)
 
-    def run(self, cells: Iterable[Run]) -> Iterator[Outcome]:
+    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
         """See `Engine`."""
         turns, deaths = _Turns(cells, taken_alone), Counter()
         self._hand_out(turns)
@@ -201,7 +201,7 @@ class Dask:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def check(self, cells: Sequence[Run]) -> None:
+    def check(self, cells: Sequence[Job]) -> None:
         """See `Engine`."""
         for device in {_must_have(cell) for cell in cells} - {None} - self._offers.keys():
             raise SwiftRLError(
@@ -209,12 +209,12 @@ class Dask:
                 f"`dask worker ADDRESS --resources {device}=1 --nthreads 1`, or leave these cells out"
             )
 
-    def run(self, cells: Iterable[Run]) -> Iterator[Outcome]:
+    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
         """See `Engine`."""
         import distributed
 
         turns = _Turns(cells, self._resource)
-        under_way: dict[str, Run] = {}
+        under_way: dict[str, Job] = {}
         completed = distributed.as_completed(loop=self._client.loop)
         self._submit(turns, under_way, completed)
         while under_way:
@@ -230,7 +230,7 @@ class Dask:
             if outcome:
                 yield outcome
 
-    def _submit(self, turns: "_Turns", under_way: dict[str, Run], completed: Any) -> None:
+    def _submit(self, turns: "_Turns", under_way: dict[str, Job], completed: Any) -> None:
         """Keep one cell to do and one at hand with every worker and every device, so that none waits."""
         counts = Counter(map(self._resource, under_way.values()))
         while counts[None] < 2 * self.workers + 2:
@@ -246,7 +246,7 @@ class Dask:
             under_way[future.key] = cell
             completed.add(future)
 
-    def _resource(self, cell: Run) -> str | None:
+    def _resource(self, cell: Job) -> str | None:
         """Return the resource that a cell is submitted with."""
         device = _must_have(cell) or cell.device
         return device if device in self._offers else None
@@ -293,7 +293,7 @@ class Dask:
 ENGINES = ("serial", "processes", "dask")
 
 
-def make(name: str, *, workers: int | None = None, scheduler: str | None = None) -> Engine:
+def make(name: str, *, workers: int | None = None, scheduler: str | None = None) -> Executor:
     """Return an engine by name.
 
     Raises
@@ -318,7 +318,7 @@ def make(name: str, *, workers: int | None = None, scheduler: str | None = None)
     raise SwiftRLError(f"engine is {name!r}: choose one of {', '.join(ENGINES)}")
 
 
-def _check_host(cells: Sequence[Run]) -> None:
+def _check_host(cells: Sequence[Job]) -> None:
     """Raise where this machine lacks what a cell needs; one cell of each kind is asked."""
     for reason in missing(cells).values():
         raise SwiftRLError(reason)
@@ -330,14 +330,14 @@ def _check_host(cells: Sequence[Run]) -> None:
 class _Turns:
     """Hands out cells in order, but for those whose device is taken: they wait for their turn."""
 
-    def __init__(self, cells: Iterable[Run], device: Callable[[Run], str | None]) -> None:
+    def __init__(self, cells: Iterable[Job], device: Callable[[Job], str | None]) -> None:
         self._cells, self._device = iter(cells), device
-        self._waiting: defaultdict[str | None, deque[Run]] = defaultdict(deque)
+        self._waiting: defaultdict[str | None, deque[Job]] = defaultdict(deque)
 
-    def again(self, cell: Run) -> None:
+    def again(self, cell: Job) -> None:
         self._waiting[self._device(cell)].appendleft(cell)
 
-    def next(self, taken: Collection[str | None]) -> Run | None:
+    def next(self, taken: Collection[str | None]) -> Job | None:
         for device, cells in self._waiting.items():
             if cells and device not in taken:
                 return cells.popleft()
@@ -356,9 +356,9 @@ class _Worker:
         self._arguments = [workers, *processors]
         self._process: subprocess.Popen | None = None
         self.connection: multiprocessing.connection.Connection | None = None
-        self.cell: Run | None = None
+        self.cell: Job | None = None
 
-    def give(self, cell: Run) -> None:
+    def give(self, cell: Job) -> None:
         """Send a cell to the process, which starts where there is none."""
         if self._process is None:
             self._start()
@@ -390,7 +390,7 @@ class _Worker:
         self.connection, theirs = multiprocessing.Pipe()
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        program = "from swiftrl_core.sweeps import engines; engines.work()"
+        program = "from swiftrl_core.sweeps import executors; executors.work()"
         self._process = subprocess.Popen(
             [sys.executable, "-c", program, *map(str, (theirs.fileno(), *self._arguments))],
             pass_fds=[theirs.fileno()],
@@ -452,7 +452,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _must_have(cell: Run) -> str | None:
+def _must_have(cell: Job) -> str | None:
     """Return the device that the cell cannot run without, or None: `pim` alone has a simulator."""
     return cell.device if cell.hardware or cell.device == "gpu" else None
 
@@ -466,7 +466,7 @@ def _wait_for_workers(client: Any) -> None:
         ) from error
 
 
-def _outcome(future: Any, cell: Run) -> Outcome:
+def _outcome(future: Any, cell: Job) -> Outcome:
     """Return what a task came to; a worker that died too often is the cell's failure, a lost scheduler is not."""
     import distributed
 

@@ -41,7 +41,7 @@ from swiftrl_core.learner import (
     Update,
 )
 from swiftrl_core.sweeps import results
-from swiftrl_core.sweeps.runs import alone_on, taken_alone
+from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.training.loop import Schedule, TrainingResult, train
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
@@ -54,7 +54,7 @@ DISTRIBUTED = frozenset(("pim", "cpu", "gpu"))
 
 
 @dataclass(frozen=True)
-class Cell:
+class Run:
     """One run: data, learner, schedule, backend, evaluation; complete, checked, and brought to one form.
 
     Parameters
@@ -309,7 +309,7 @@ def check_name(name: str) -> None:
         raise SwiftRLError(f"{name} is not a setting of a cell: choose from {', '.join(_CHECKS)}")
 
 
-def _options_here(cell: Cell) -> dict[str, Any]:
+def _options_here(cell: Run) -> dict[str, Any]:
     """Return the backend's options, without those that are only for the simulator where DPUs are at hand."""
     options = dict(cell.backend_options)
     if cell.backend == "pim" and hardware_reason() is None:
@@ -404,7 +404,7 @@ _CHECKS = MappingProxyType(
 _OPTIONAL = frozenset(("data", "data_sha256", "transitions", "data_seed", "alpha", "epsilon"))
 
 
-def _check_schedule(cell: Cell) -> None:
+def _check_schedule(cell: Run) -> None:
     if cell.tau > cell.episodes:
         raise SwiftRLError(
             f"tau is {cell.tau}, more than the {cell.episodes} episodes: a round has at most all episodes"
@@ -415,7 +415,7 @@ def _check_schedule(cell: Cell) -> None:
         )
 
 
-def _check_backend(cell: Cell, learner: Learner) -> None:
+def _check_backend(cell: Run, learner: Learner) -> None:
     """Refuse what the backend would refuse, without opening it."""
     known = _backend_options(cell.backend)
     for name in cell.backend_options:
@@ -456,7 +456,7 @@ def _environment(name: str, options: str) -> Environment:
 def load_dataset(
     name: str, options: str, data: str | None, sha256: str | None, transitions: int | None, seed: int | None
 ) -> Dataset:
-    """Return the data set that a `Cell.data_key` names."""
+    """Return the data set that a `Run.data_key` names."""
     environment = _environment(name, options)
     if data is None:
         return datasets.collect(environment, transitions, seed)
@@ -534,7 +534,7 @@ def _data_columns(environment: Environment, dataset: Dataset, cores: int) -> dic
     }
 
 
-def _quality_columns(environment: Environment, q: np.ndarray, cell: Cell) -> dict[str, Any]:
+def _quality_columns(environment: Environment, q: np.ndarray, cell: Run) -> dict[str, Any]:
     """Say how good the learned table is."""
     options = _json(cell.environment_options)
     optimal = _optimal_q(cell.environment, options, cell.gamma)
@@ -571,7 +571,7 @@ def _errors(
     return dict(zip(names, (float(error.max()), float(error.mean())), strict=True))
 
 
-def _training_columns(cell: Cell, result: TrainingResult, rows: int) -> dict[str, Any]:
+def _training_columns(cell: Run, result: TrainingResult, rows: int) -> dict[str, Any]:
     """Say what was done, how long it took, and on what."""
     times = asdict(result.breakdown)
     machine = result.machine

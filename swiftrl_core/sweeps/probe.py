@@ -1,4 +1,4 @@
-"""Runs that train nothing a `Cell` describes: a roofline, a population of agents, a number format against doubles.
+"""Runs that train nothing a `Run` describes: a roofline, a population of agents, a number format against doubles.
 
 A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
 are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
@@ -29,8 +29,8 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.sweeps.results import column
-from swiftrl_core.sweeps.runs import alone_on, taken_alone
 from swiftrl_core.util.errors import SwiftRLError
 
 _NAMES = (column("schema_version", pa.int32()), column("config_hash", pa.string()))
@@ -41,8 +41,8 @@ _ORIGIN = tuple(
 _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
-class Measurement(ABC):
-    """What all kinds of measurement have in common; see `runs.Run` for what its members mean.
+class Probe(ABC):
+    """What all kinds of measurement have in common; see `job.Job` for what its members mean.
 
     A setting is a `str`, `int`, `float` or `bool`, or None where its annotation says so.
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.experiments.registry import PROFILES, Experiment
+from swiftrl_core.experiments.registry import SIZES, Experiment
 from swiftrl_core.sweeps import results, sweep
-from swiftrl_core.sweeps.engines import Processes
-from swiftrl_core.sweeps.measurements import Measurement
+from swiftrl_core.sweeps.executors import Processes
+from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
 from swiftrl_core.sweeps.store import TABLE, Store
 from swiftrl_core.util.errors import SwiftRLError
@@ -18,7 +18,7 @@ from swiftrl_core.util.errors import SwiftRLError
 
 @dataclass(frozen=True, kw_only=True)
 class Area(
-    Measurement,
+    Probe,
     kind_of_run="Area",
     found=pa.schema([column("area", pa.int64()), column("evidence", pa.string())]),
 ):
@@ -34,7 +34,7 @@ class Area(
 AREAS = Experiment(
     id="99_areas",
     question="How large is it?",
-    grids=dict.fromkeys(PROFILES, ({"width": (2, 3), "height": (None, 5)},)),
+    grids=dict.fromkeys(SIZES, ({"width": (2, 3), "height": (None, 5)},)),
     figures=(),
     of=Area,
 )
@@ -53,7 +53,7 @@ def test_a_row_has_settings_what_was_found_and_where_it_comes_from():
 
 def test_the_name_is_made_of_kind_and_settings():
     @dataclass(frozen=True, kw_only=True)
-    class Volume(Measurement, kind_of_run="Volume", found=pa.schema([])):
+    class Volume(Probe, kind_of_run="Volume", found=pa.schema([])):
         width: int
         height: int | None = None
 

@@ -43,9 +43,9 @@ from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import is_translated, translate, translation_seconds
 from swiftrl_core.learner import Sampling, Update
 from swiftrl_core.learner.chunks import split
-from swiftrl_core.sweeps.cells import SAMPLE, Cell, load_dataset
-from swiftrl_core.sweeps.measurements import Measurement
-from swiftrl_core.sweeps.runs import Run, missing
+from swiftrl_core.sweeps.job import Job, missing
+from swiftrl_core.sweeps.probe import Probe
+from swiftrl_core.sweeps.run import SAMPLE, Run, load_dataset
 from swiftrl_core.training.loop import Schedule, train
 
 MOST_ROWS = 5_000_000
@@ -70,7 +70,7 @@ LARGER = (4, 64)
 CLEAR_S = 0.1
 
 
-def estimate(runs: Iterable[Run], workers: int = 1) -> tuple[float, list[str]]:
+def estimate(runs: Iterable[Job], workers: int = 1) -> tuple[float, list[str]]:
     """Return about how many seconds runs will take.
 
     Returns
@@ -85,11 +85,11 @@ def estimate(runs: Iterable[Run], workers: int = 1) -> tuple[float, list[str]]:
     simulations = _Simulations()
     seconds = sum(
         _of_a_size(some, simulations)
-        for some in _grouped((run for run in here if isinstance(run, Cell)), _size)
+        for some in _grouped((run for run in here if isinstance(run, Run)), _size)
     )
     seconds += sum(
         _of_a_kind(some, simulations)
-        for some in _grouped((run for run in here if isinstance(run, Measurement)), _kind)
+        for some in _grouped((run for run in here if isinstance(run, Probe)), _kind)
     )
     return (seconds + simulations.seconds()) / workers, sorted(untimed)
 
@@ -154,12 +154,12 @@ def _of_a_family(simulations: list[_Simulation]) -> float:
 # --- cells ------------------------------------------------------------------------------------------------
 
 
-def _size(cell: Cell) -> tuple:
+def _size(cell: Run) -> tuple:
     options = str(cell.environment_options)
     return cell.environment, options, cell.data, cell.transitions, cell.monte_carlo_episodes
 
 
-def _of_a_size(cells: list[Cell], simulations: _Simulations) -> float:
+def _of_a_size(cells: list[Run], simulations: _Simulations) -> float:
     """Return the seconds of cells whose data sets are alike, but for what the simulator takes."""
     most = max(cells, key=lambda cell: cell.cores)
     rows = most.transitions and min(most.transitions, max(MOST_ROWS, most.cores))
@@ -182,7 +182,7 @@ def _of_a_size(cells: list[Cell], simulations: _Simulations) -> float:
     return larger * (fixed + evaluating * len(cells)) + sum(map(probes.learning, cells))
 
 
-def _simulated(cell: Cell) -> int:
+def _simulated(cell: Run) -> int:
     """Return how many DPUs the simulator runs for a cell."""
     if cell.backend != "pim" or hardware_reason() is None:
         return 0
@@ -197,13 +197,13 @@ class _Probes:
         self._dataset = dataset
         self._known: dict[tuple, Any] = {}
 
-    def beginning(self, cell: Cell) -> float:
+    def beginning(self, cell: Run) -> float:
         """Return the seconds of a training at the data's own size but for its updates and rounds after the first."""
         cell = _on_the_host(cell)
         kind = "begin", cell.backend, cell.aggregation, cell.update, cell.bootstrap, cell.sampling
         return self._once(kind, lambda: self._begin(cell))
 
-    def learning(self, cell: Cell) -> float:
+    def learning(self, cell: Run) -> float:
         """Return the seconds of a cell's updates and rounds on the host."""
         if cell.backend == "model" or _simulated(cell) == cell.cores:
             return 0.0
@@ -218,7 +218,7 @@ class _Probes:
         a_round = self._once(kind, lambda: self._round(cell, an_update))
         return an_update * self._updates(cell) + a_round * rounds
 
-    def simulate(self, cell: Cell, asked: int, simulations: _Simulations) -> None:
+    def simulate(self, cell: Run, asked: int, simulations: _Simulations) -> None:
         """Add a cell's simulated updates."""
         kind = "kernel", str(cell.learner().switches), str(cell.backend_options)
         problem = Problem(cell.learner(), self._dataset.n_states, self._dataset.n_actions)
@@ -233,7 +233,7 @@ class _Probes:
             kernel, family, updates, lambda: _simulated_update(problem, data, dpus, cell.tau, options)
         )
 
-    def _updates(self, cell: Cell) -> int:
+    def _updates(self, cell: Run) -> int:
         return (cell.transitions or len(self._dataset)) * cell.episodes
 
     def _once(self, kind: tuple, measure: Callable[[], Any]) -> Any:
@@ -241,7 +241,7 @@ class _Probes:
             self._known[kind] = measure()
         return self._known[kind]
 
-    def _begin(self, cell: Cell) -> float:
+    def _begin(self, cell: Run) -> float:
         def once() -> float:
             start = time.perf_counter()
             schedule, options = Schedule(cell.cores, 1, 1), cell.backend_options
@@ -251,7 +251,7 @@ class _Probes:
 
         return _least(once)
 
-    def _update(self, cell: Cell) -> float:
+    def _update(self, cell: Run) -> float:
         """Return the seconds of a nominal update, of cores with the cell's own chunks."""
         cores = _fewer(cell)
         passes = -(-PROBE_UPDATES * cell.cores // (len(self._dataset) * cores))
@@ -269,7 +269,7 @@ class _Probes:
 
         return _least(once)
 
-    def _round(self, cell: Cell, an_update: float) -> float:
+    def _round(self, cell: Run, an_update: float) -> float:
         """Return the seconds of a synchronisation of all the cell's cores."""
         data = self._dataset.rows(0, min(len(self._dataset), ROUND_ROWS * cell.cores))
         ends: list[float] = []
@@ -287,12 +287,12 @@ def _least(once: Callable[[], float]) -> float:
     return value if time.perf_counter() - start > BRIEF_S else min(value, once())
 
 
-def _on_the_host(cell: Cell) -> Cell:
+def _on_the_host(cell: Run) -> Run:
     """Return the cell without the simulator: the engine trains all cores beside simulated DPUs."""
     return replace(cell, backend="cpu", backend_options={}, hardware=False) if _simulated(cell) else cell
 
 
-def _fewer(cell: Cell) -> int:
+def _fewer(cell: Run) -> int:
     """Return how many of the cell's cores stand for all; on other devices than the host's threads, all."""
     return min(cell.cores, CORES_A_THREAD * available_threads()) if cell.backend == "cpu" else cell.cores
 
@@ -315,12 +315,12 @@ def _simulated_update(problem: Problem, data: Dataset, dpus: int, tau: int, opti
 # --- measurements -----------------------------------------------------------------------------------------
 
 
-def _kind(measurement: Measurement) -> str:
+def _kind(measurement: Probe) -> str:
     """Return what measurements have in common that differ in seed and amount alone."""
     return str(measurement.small(1).config | {"seed": None})
 
 
-def _of_a_kind(measurements: list[Measurement], simulations: _Simulations) -> float:
+def _of_a_kind(measurements: list[Probe], simulations: _Simulations) -> float:
     """Time two small measurements: what the larger takes longer, its additional updates take."""
     one = max(measurements, key=lambda each: each.updates)
     smallest = one.small(1)
@@ -336,7 +336,7 @@ def _of_a_kind(measurements: list[Measurement], simulations: _Simulations) -> fl
     return least * len(measurements)
 
 
-def _additional_update(measurement: Measurement, least: float) -> float:
+def _additional_update(measurement: Probe, least: float) -> float:
     """Return the seconds that each update more takes than the smallest measurement's, which takes `least`."""
     for times in LARGER:
         larger = measurement.small(times)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 
-class OddCell:
+class OddRun:
     """Looks enough like a cell for an engine; what it does, it does in the process that runs it."""
 
     hardware = False

@@ -1,6 +1,6 @@
 """What a sweep knows of a run: what it needs to order runs, hand them out, and keep one row of each.
 
-`cells.Cell`, a training run, and `measurements.Measurement`, anything else, are such runs.
+`Run`, a training run, and `Probe`, anything else, are such runs.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 
-class Run(Protocol):
+class Job(Protocol):
     """One run as data: its settings give it its name, `run` gives it its row."""
 
     kind_of_run: ClassVar[str]
@@ -70,7 +70,7 @@ class Run(Protocol):
         """Do it and return its row; `workers` are the runs under way on this host at once, which the row records."""
 
 
-def taken_alone(run: Run) -> str | None:
+def taken_alone(run: Job) -> str | None:
     """Return the device of this host that the run must not share: `gpu`, `pim`, or None.
 
     The simulator can be shared. Where the vendor's SDK is installed, `pim` counts as hardware: a set of DPUs that
@@ -95,7 +95,7 @@ def alone_on(device: str | None) -> Iterator[None]:
         os.close(handle)
 
 
-def missing(runs: Iterable[Run]) -> dict[str, str]:
+def missing(runs: Iterable[Job]) -> dict[str, str]:
     """Return the backends that some runs need and this host lacks, each with the reason."""
     kinds = {(type(run), run.group, run.hardware): run for run in runs}
     return {run.group[1]: reason for run in kinds.values() if (reason := run.missing())}
