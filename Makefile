@@ -35,7 +35,7 @@ lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+	@$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
 
 format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style that lint checks

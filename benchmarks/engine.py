@@ -314,7 +314,7 @@ def _model(stage: _Stage) -> Contender:
     zeros = np.zeros(stage.problem(learner).entries, learner.dtype)
 
     def learn() -> None:
-        opened = stage.open("model", learner, 1)
+        opened = stage.open("exact", learner, 1)
         opened.load(chunks)
         opened.run_round(zeros, 1)
 

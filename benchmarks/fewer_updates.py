@@ -37,10 +37,10 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
                 episodes=1,
                 tau=1,
                 seed=seed,
-                backend="model",
+                backend="exact",
                 monte_carlo_episodes=0,
             )
-            found.append({"recipe": "model"} | exact.run())
+            found.append({"recipe": "exact"} | exact.run())
             for name, recipe in RECIPES.items():
                 episodes = 50 * ROUNDS_OF_THE_PAPER[environment] if name == "paper" else EPISODES[environment]
                 for number_format in FORMATS if name != "paper" else FORMATS[:1]:
@@ -62,7 +62,7 @@ def runs(seeds: int, cores: int) -> pd.DataFrame:
 def worst(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the worst of all data sets, by environment, recipe and number format."""
     by = ["environment", "recipe", "number_format"]
-    floor = rows[rows["recipe"] == "model"].set_index(["environment", "seed"])["mean_error_optimal"]
+    floor = rows[rows["recipe"] == "exact"].set_index(["environment", "seed"])["mean_error_optimal"]
     rows = rows.join(floor.rename("floor"), on=["environment", "seed"])
     rows = rows.assign(above_model=rows["mean_error_optimal"] - rows["floor"])
     return rows.groupby(by, sort=False).agg(
@@ -80,7 +80,7 @@ def missed(table: pd.DataFrame) -> list[str]:
     """Return the bars that a recommended recipe missed, as sentences."""
     told = []
     for (environment, recipe, number_format), row in table.drop(
-        index=["paper", "model"], level="recipe"
+        index=["paper", "exact"], level="recipe"
     ).iterrows():
         name = f"{environment} {recipe} {number_format}"
         if environment == "frozenlake":

@@ -130,7 +130,7 @@ BACKENDS = {
     "cpu": "swiftrl_core.backends.cpu.backend",
     "cpu-shared": "swiftrl_core.backends.cpu.shared",
     "cpu-local": "swiftrl_core.backends.cpu.local",
-    "model": "swiftrl_core.backends.exact",
+    "exact": "swiftrl_core.backends.exact",
     "gpu": "swiftrl_core.backends.gpu.backend",
     "gpu-shared": "swiftrl_core.backends.gpu.shared_table",
 }

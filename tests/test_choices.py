@@ -370,7 +370,7 @@ def test_choices_that_do_not_go_together_are_refused(choices, needle):
         Learner(**choices)
 
 
-@pytest.mark.parametrize("backend", ["cpu-shared", "gpu-shared", "model"])
+@pytest.mark.parametrize("backend", ["cpu-shared", "gpu-shared", "exact"])
 @pytest.mark.parametrize(
     "choice", [{"aggregation": "count"}, {"update": "vr"}, {"alpha_schedule": "rescaled_linear"}]
 )

@@ -92,7 +92,7 @@ def test_the_model_is_the_fixed_point_of_the_rows(seed, rows, states, actions, g
 def test_the_model_backend_looks_at_every_transition_once(number_format):
     data = collect("frozenlake", 20_000, 4)
     learner = Learner(number_format=number_format, reward_range=data.reward_range)
-    result = train(data, learner, Schedule(50, 100, 10), "model")
+    result = train(data, learner, Schedule(50, 100, 10), "exact")
     assert (result.updates, result.executed_updates) == (2_000_000, 20_000)
     np.testing.assert_allclose(
         result.q_table, empirical_fixed_point(data, 0.95), atol=0.51 / learner.scale + 1e-7

@@ -141,7 +141,7 @@ def test_an_estimate_grows_with_updates_rounds_and_data_sets():
 @pytest.mark.slow  # compares times
 def test_the_exact_solution_takes_as_long_for_any_number_of_episodes():
     once, often = (
-        estimates.estimate([Run(**SETTINGS | {"backend": "model", "cores": 1, "episodes": episodes})])[0]
+        estimates.estimate([Run(**SETTINGS | {"backend": "exact", "cores": 1, "episodes": episodes})])[0]
         for episodes in (50, LONG)
     )
     assert once / 5 < often < once * 5

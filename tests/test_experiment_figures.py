@@ -127,7 +127,7 @@ def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeyp
         raise AssertionError("redrawing ran a cell")
 
     monkeypatch.setattr("swiftrl_core.sweeps.run.train", never)
-    monkeypatch.setattr("swiftrl_core.sweeps.probe.Measurement.run", never)
+    monkeypatch.setattr("swiftrl_core.sweeps.probe.Probe.run", never)
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
@@ -274,7 +274,7 @@ def test_a_speed_up_stands_beside_the_updates_and_the_exact_solution(scaling):
         "Averaging on the host, part of inter-PIM-core and PIM-CPU, is measured here.",
     ):
         assert needle in written
-    solved = scaling[(scaling["backend"] == "model") & (scaling["environment"] == "taxi")][
+    solved = scaling[(scaling["backend"] == "exact") & (scaling["environment"] == "taxi")][
         "pim_kernel"
     ].median()
     assert f"Taxi {1e3 * solved:.2g} ms (measured)" in written

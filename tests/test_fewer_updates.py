@@ -36,7 +36,7 @@ def test_frozenlake_is_right_within_20_million_updates(name, number_format):
     assert rows["nominal_updates"].max() <= 20e6
     assert rows["max_error_empirical"].max() <= 0.02
     assert rows["mean_error_optimal"].mean() <= 0.005
-    exact = rows_of("frozenlake", {}, "FP32", 1, backend="model", tau=1, cores=1)
+    exact = rows_of("frozenlake", {}, "FP32", 1, backend="exact", tau=1, cores=1)
     assert (rows["mean_error_optimal"] - exact["mean_error_optimal"]).max() <= 0.001
     assert np.allclose(rows["exact_return"], rows["optimum"])
 
@@ -87,17 +87,17 @@ def test_a_row_counts_the_bytes_of_a_round(rows):
     assert (learned["round_bytes_down"] == table * (1 + (learned["update"] == "vr"))).all()
     both = learned["round_bytes_down"] + learned["round_bytes_up"]
     assert (learned["bytes_communicated"] == 8 * learned["transitions"] + learned["rounds"] * both).all()
-    assert rows.loc[rows["backend"] == "model", "round_bytes_up"].isna().all()
+    assert rows.loc[rows["backend"] == "exact", "round_bytes_up"].isna().all()
 
 
 def test_figures_name_every_recipe_and_the_model(rows):
     table = figures.table_fewer_updates(rows)
     assert table["recipe"].nunique() == 7
-    assert set(table.loc[table["recipe"] != "model", "cores"]) == {64}
+    assert set(table.loc[table["recipe"] != "exact", "cores"]) == {64}
     for draw in (figures.fig_fewer_updates, figures.fig_what_it_costs, figures.fig_recipes_by_cores):
         figure = draw(rows)
         texts = {text.get_text() for text in figure.legends[0].get_texts()}
-        assert {*table["recipe"]} - {"model"} <= texts
+        assert {*table["recipe"]} - {"exact"} <= texts
         assert "model, exactly solved" in texts
 
 

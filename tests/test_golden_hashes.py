@@ -4,13 +4,14 @@ import dataclasses
 import json
 from pathlib import Path
 
-import pyarrow.parquet as parquet
 import pytest
+from pyarrow import parquet
 
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.agent_runs import Agents
 from swiftrl_core.experiments.precision import Precision
 from swiftrl_core.experiments.roofline import Speed
+from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.run import Run
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
@@ -33,7 +34,7 @@ GOLDEN = (
         "training",
         "7978a797e418fde77f28",
     ),
-    (Run(backend="model", cores=1, episodes=1, tau=1), "training", "cbb1042f9dd9afa577eb"),
+    (Run(backend="exact", cores=1, episodes=1, tau=1), "training", "cbb1042f9dd9afa577eb"),
     (
         Agents(environment="frozenlake", transitions=500, agents=4, episodes=1, backend="cpu"),
         "Agents",
@@ -59,7 +60,7 @@ def test_a_run_keeps_its_name(run, kind, name):
 def test_every_stored_row_is_the_row_of_a_run_with_its_settings(table):
     experiment = experiments.EXPERIMENTS[table.parent.name]
     settings = {entry.name for entry in dataclasses.fields(experiment.of)}
-    rows = parquet.read_table(table).to_pylist()
+    rows = results.to_table(parquet.read_table(table).to_pylist(), experiment.columns).to_pylist()
     assert rows
     for row in rows:
         given = {name: value for name, value in row.items() if name in settings and value is not None}
@@ -67,3 +68,11 @@ def test_every_stored_row_is_the_row_of_a_run_with_its_settings(table):
             if name in given:
                 given[name] = json.loads(given[name])
         assert experiment.of(**given).config_hash == row["config_hash"]
+
+
+def test_the_solved_rows_of_old_tables_are_rows_of_the_backend_exact():
+    """They were stored when the backend was called model."""
+    solved = parquet.read_table(REFERENCE / "10_aggregation" / "table.parquet")["backend"].to_pylist()
+    rows = results.read_table(REFERENCE / "10_aggregation" / "table.parquet")
+    assert [{"model": "exact"}.get(name, name) for name in solved] == rows["backend"].tolist()
+    assert "exact" in set(rows["backend"])

@@ -37,7 +37,7 @@ def row(**given) -> dict:
 
 def solved(exact_return: float, seed: int = 0) -> dict:
     parts = {"cpu_to_pim": 0.0, "pim_kernel": 0.01, "inter_pim_core": 0.0, "pim_to_cpu": 0.0}
-    return row(backend="model", cores=1, episodes=1, tau=1, exact_return=exact_return, seed=seed, **parts)
+    return row(backend="exact", cores=1, episodes=1, tau=1, exact_return=exact_return, seed=seed, **parts)
 
 
 def test_what_lasts_is_what_holds_from_there_to_the_end():
@@ -65,7 +65,7 @@ def test_a_way_is_there_once_it_is_good_on_every_data_set_and_stays_so():
     assert pim["total_s"] == pytest.approx(0.5 + 2.0 + 0.25 + 0.125)
     assert pim["seeds"] == 2
     assert table.loc["exact solution, 1 thread", "total_s"] == pytest.approx(0.01)
-    late = rows.assign(exact_return=rows["exact_return"].where(rows["backend"] == "model", 7.9))
+    late = rows.assign(exact_return=rows["exact_return"].where(rows["backend"] == "exact", 7.9))
     assert pd.isna(optimum.table_time_to_optimum(late).set_index("way").loc[pim.name, "total_s"])
 
 
@@ -105,7 +105,7 @@ def test_fewer_cores_lend_the_kernel_s_growth_and_nothing_else():
         load = sent[0] + (0.5 - sent[1]) * size / 1_000_000
         assert table.loc[("pim", size), "seconds"] == pytest.approx(in_place + load)
         assert table.loc[("cpu", size), "seconds"] == pytest.approx((4.0 + 0.875) * size / 1_000_000)
-        assert table.loc[("model", size), "seconds"] == pytest.approx(0.01 * size / 1_000_000)
+        assert table.loc[("exact", size), "seconds"] == pytest.approx(0.01 * size / 1_000_000)
     assert set(table["evidence"]) == {"modelled"}
 
 
@@ -114,7 +114,7 @@ def test_the_ten_billionth_transition_needs_more_mram_than_a_hundred_dpus_have()
     table = optimum.table_data_size(rows)
     held = table[table["backend"] == "pim"]["transitions"].max()
     assert held * 8 <= 100 * 64 * 2**20 < 8 * optimum.LARGEST
-    assert table[table["backend"] == "model"]["transitions"].max() == optimum.LARGEST
+    assert table[table["backend"] == "exact"]["transitions"].max() == optimum.LARGEST
 
 
 def test_who_wins_from_where():

@@ -396,7 +396,7 @@ def test_choices_that_do_not_go_together_are_refused(choices, needle):
         Learner(**{"bootstrap": "frozen"} | choices)
 
 
-@pytest.mark.parametrize("backend", ["cpu-shared", "gpu-shared", "model"])
+@pytest.mark.parametrize("backend", ["cpu-shared", "gpu-shared", "exact"])
 def test_baselines_refuse_a_frozen_bootstrap(data, backend):
     with pytest.raises(
         SwiftRLError, match=f"^bootstrap frozen does not apply to backend {backend}: use current"

@@ -1,4 +1,4 @@
-"""The `model` backend, the honest baseline: count the transitions, solve the empirical MDP exactly.
+"""The `exact` backend, the honest baseline: count the transitions, solve the empirical MDP exactly.
 
 Everything a Q-learner can learn from a data set is the fixed point of the Bellman equation of its empirical
 frequencies. Counting and solving takes milliseconds where replaying takes seconds; and the fixed point is what the
@@ -69,7 +69,7 @@ def empirical_fixed_point(dataset: Dataset, gamma: float, tolerance: float = TOL
 class ModelBackend:
     """Solves the data's own MDP; the time is measured, and the number of episodes plays no part."""
 
-    name = "model"
+    name = "exact"
     evidence = Evidence.MEASURED
 
     def __init__(self, problem: Problem) -> None:

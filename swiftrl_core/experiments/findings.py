@@ -138,8 +138,8 @@ def backends(rows: pd.DataFrame) -> Findings:
     told = []
     for (environment, number_format), own in table.groupby(["environment", "number_format"], sort=False):
         own = own.set_index("backend")
-        measured = own[(own["evidence"] == "measured") & (own.index != "model")]
-        first, pim, solved = measured.loc[measured["seconds"].idxmin()], own.loc["pim"], own.loc["model"]
+        measured = own[(own["evidence"] == "measured") & (own.index != "exact")]
+        first, pim, solved = measured.loc[measured["seconds"].idxmin()], own.loc["pim"], own.loc["exact"]
         told.append(
             f"{named(environment)} {number_format}: of the learners that were measured, `{first.name}` is the quickest "
             f"with {first['seconds'] * 1e3:.3g} ms; `pim` takes {pim['seconds'] * 1e3:.3g} ms ({pim['evidence']}), the "

@@ -255,7 +255,7 @@ def _scaling(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
 
 def _solved(transitions: Mapping[str, int], **grid: Any) -> tuple[Grid, ...]:
     """Return grids of the data's own fixed point, counted and solved on the host."""
-    return _each(transitions, cores=1, backend="model", **grid)
+    return _each(transitions, cores=1, backend="exact", **grid)
 
 
 _DATASETS = Experiment(

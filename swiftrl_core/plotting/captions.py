@@ -55,7 +55,7 @@ def averaging(rows: pd.DataFrame) -> str:
 
 def reference(rows: pd.DataFrame) -> str:
     """Say how long it takes to count the transitions and solve their model exactly."""
-    solved = rows[rows["backend"] == "model"]
+    solved = rows[rows["backend"] == "exact"]
     if solved.empty:
         return ""
     seconds = solved.groupby("environment", sort=False)["pim_kernel"].median()

@@ -205,7 +205,7 @@ class _Probes:
 
     def learning(self, cell: Run) -> float:
         """Return the seconds of a cell's updates and rounds on the host."""
-        if cell.backend == "model" or _simulated(cell) == cell.cores:
+        if cell.backend == "exact" or _simulated(cell) == cell.cores:
             return 0.0
         cell = _on_the_host(cell)
         learner = str(cell.learner().switches), cell.cores, cell.backend, str(cell.backend_options)
@@ -246,7 +246,7 @@ class _Probes:
             start = time.perf_counter()
             schedule, options = Schedule(cell.cores, 1, 1), cell.backend_options
             result = train(self._dataset, cell.learner(), schedule, cell.backend, **options)
-            learning = 0.0 if cell.backend == "model" else result.breakdown.pim_kernel
+            learning = 0.0 if cell.backend == "exact" else result.breakdown.pim_kernel
             return time.perf_counter() - start - learning
 
         return _least(once)

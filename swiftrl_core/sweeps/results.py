@@ -127,6 +127,10 @@ LATER = MappingProxyType({"bootstrap": "current"})
 """Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves
 a cell the name it had."""
 
+RENAMED = MappingProxyType({"backend": MappingProxyType({"model": "exact"})})
+"""Column to the values of its first rows and what they are called now. A run keeps the name it had, whose hash was
+made with the old value."""
+
 VARIES = frozenset(
     (
         "host_averaging",
@@ -284,7 +288,7 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
         If a row lacks a column, has one more, or a value does not fit its column.
     """
     later = {name: value for name, value in LATER.items() if name in columns.names}
-    rows = [later | dict(row) for row in rows]
+    rows = [later | _with_new_names(row) for row in rows]
     for row in rows:
         check_version(row.get("schema_version"), f"the row {row.get('config_hash')}")
         if missing := columns.names - row.keys():
@@ -371,7 +375,19 @@ def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
     for name in LATER.keys() & set(columns.names) - set(table.column_names):
         values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
         table = table.append_column(columns.field(name), values)
+    for name, values in RENAMED.items():
+        if name in table.column_names:
+            place, kept = table.column_names.index(name), table[name].to_pylist()
+            renamed = pa.array([values.get(value, value) for value in kept], table.schema.field(name).type)
+            table = table.set_column(place, table.schema.field(name), renamed)
     return table.select(columns.names) if set(table.column_names) == set(columns.names) else table
+
+
+def _with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with today's names of values; see `RENAMED`."""
+    return dict(row) | {
+        name: values.get(row[name], row[name]) for name, values in RENAMED.items() if name in row
+    }
 
 
 def check_version(found: Any, what: str) -> None:

@@ -161,6 +161,8 @@ class Run:
         """The first 20 hexadecimal digits of the SHA-256 of `config`, without what `results.LATER` takes as given."""
         later = results.LATER.items()
         named = {name: value for name, value in self.config.items() if (name, value) not in later}
+        for name, values in results.RENAMED.items():
+            named[name] = {new: old for old, new in values.items()}.get(named[name], named[name])
         return hashlib.sha256(_json(named).encode()).hexdigest()[:20]
 
     @property

@@ -53,15 +53,15 @@ def table_recipes(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        environment, transitions, cores, recipe (`model` for the exact solution), episodes, rounds, optimum, updates_m
+        environment, transitions, cores, recipe (`exact` for the exact solution), episodes, rounds, optimum, updates_m
         (million nominal updates; the model's are the transitions it counts), table_mb (million bytes of tables, down to
         the cores and up, chunks apart), seeds; exact_return, max_error_empirical and mean_error_optimal, means with
         intervals over seeds.
     """
     rows = _in_order(rows)
-    solved = rows["backend"] == "model"
+    solved = rows["backend"] == "exact"
     told = rows.assign(
-        recipe=["model" if row.backend == "model" else recipe_of(row) for row in rows.itertuples()],
+        recipe=["exact" if row.backend == "exact" else recipe_of(row) for row in rows.itertuples()],
         updates_m=rows["nominal_updates"].where(~solved, rows["transitions"]) / 1e6,
         table_mb=_table_bytes(rows) / 1e6,
     )
@@ -82,7 +82,7 @@ def table_recipes(rows: pd.DataFrame) -> pd.DataFrame:
 def table_fewer_updates(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `table_recipes` on the most cores, and of the model."""
     table = table_recipes(rows)
-    solved = table["recipe"] == "model"
+    solved = table["recipe"] == "exact"
     return table[solved | (table["cores"] == table.loc[~solved, "cores"].max())]
 
 
@@ -92,9 +92,9 @@ table_what_it_costs = table_fewer_updates
 def table_recipes_by_cores(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `table_recipes` after the most passes up to `PASSES`, and of the model."""
     table = table_recipes(rows)
-    learned = table[(table["recipe"] != "model") & (table["episodes"] <= PASSES)]
+    learned = table[(table["recipe"] != "exact") & (table["episodes"] <= PASSES)]
     last = learned.loc[learned.groupby(["environment", "recipe", "cores"], sort=False)["episodes"].idxmax()]
-    return pd.concat([last.sort_values("cores", kind="stable"), table[table["recipe"] == "model"]])
+    return pd.concat([last.sort_values("cores", kind="stable"), table[table["recipe"] == "exact"]])
 
 
 def fig_fewer_updates(rows: pd.DataFrame) -> Figure:
@@ -132,7 +132,7 @@ def fig_recipes_by_cores(rows: pd.DataFrame) -> Figure:
 
 def _panels(table: pd.DataFrame, columns: Sequence[tuple[str, str]], said: Sequence[str] = ()) -> Figure:
     """Return a figure with a line an environment and a panel for each pair of a cost and a measure."""
-    recipes = [name for name in table["recipe"].unique() if name != "model"]
+    recipes = [name for name in table["recipe"].unique() if name != "exact"]
     groups = list(table.groupby("environment", sort=False))
     with style():
         figure = new_figure(PAGE_INCHES, 1.5 + 1.65 * len(groups))
@@ -162,7 +162,7 @@ def _curve(axes: Axes, some: pd.DataFrame, cost: str, measure: str, place: int) 
 
 def _references(axes: Axes, own: pd.DataFrame, measure: str) -> None:
     """Draw what the exact solution of the same data comes to, and the best return."""
-    solved = own.loc[own["recipe"] == "model", measure]
+    solved = own.loc[own["recipe"] == "exact", measure]
     if measure == "exact_return":
         axes.axhline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum")
     if len(solved):
@@ -174,7 +174,7 @@ def _references(axes: Axes, own: pd.DataFrame, measure: str) -> None:
 def _scales(axes: Axes, own: pd.DataFrame, cost: str, measure: str) -> None:
     axes.set_xscale("log")
     if cost == "cores":
-        count_ticks(axes.xaxis, own.loc[own["recipe"] != "model", "cores"])
+        count_ticks(axes.xaxis, own.loc[own["recipe"] != "exact", "cores"])
     else:
         plain_log_ticks(axes.xaxis)
     if "error" in measure:
@@ -190,7 +190,7 @@ def _scales(axes: Axes, own: pd.DataFrame, cost: str, measure: str) -> None:
 
 
 def _sentences(table: pd.DataFrame) -> list[str]:
-    cores = table.loc[table["recipe"] != "model", "cores"]
+    cores = table.loc[table["recipe"] != "exact", "cores"]
     sizes = table.groupby("environment", sort=False)["transitions"].max().items()
     told = ", ".join(f"{named(name)} {count / 1e6:g} M" for name, count in sizes)
     size = f"{cores.max():,}" if cores.nunique() == 1 else f"{cores.min():,} to {cores.max():,}"
@@ -219,7 +219,7 @@ def table_needed(rows: pd.DataFrame, measure: str, within: float) -> pd.DataFram
         environment, cores, recipe, episodes, rounds, updates_m, table_mb, seeds; NaN where a recipe never was.
     """
     told = []
-    learned = _in_order(rows[rows["backend"] != "model"])
+    learned = _in_order(rows[rows["backend"] != "exact"])
     learned = learned.assign(recipe=[recipe_of(row) for row in learned.itertuples()])
     for (environment, cores, recipe), own in learned.groupby(["environment", "cores", "recipe"], sort=False):
         short = own["optimum"] - own[measure] if measure == "exact_return" else own[measure]

@@ -30,7 +30,7 @@ BACKENDS = {
     "gpu-shared": "GPU, one shared table",
     "gpu": "GPU, engine",
     "pim": "PIM",
-    "model": "CPU, exact solution",
+    "exact": "CPU, exact solution",
 }
 """What each is, from the paper's baselines to the shortest way."""
 BASELINE = "cpu-local"
@@ -141,7 +141,7 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
         panels[0].set_yticks(range(len(BACKENDS)), _labels(table))
         panels[0].set_ylim(len(BACKENDS) - 0.45, -0.55)
         _legend(figure, formats, rows)
-        figures = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "model"]), averaging(rows)]
+        figures = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "exact"]), averaging(rows)]
         note(
             figure,
             [_comparison(rows), _host(rows), *figures, "The exact solution looks at each transition once."],

@@ -43,7 +43,7 @@ LARGEST = 10_000_000_000
 
 def way_of(row) -> str:
     """Return how a row learned: on what, by which recipe, with what kernel."""
-    if row.backend == "model":
+    if row.backend == "exact":
         return "exact solution, 1 thread"
     options = json.loads(row.backend_options)
     words = [recipe_of(row)]
@@ -72,7 +72,7 @@ def table_time_to_optimum(rows: pd.DataFrame) -> pd.DataFrame:
         solution's); evidence, backend. NaN for ways that never arrive.
     """
     rows = rows.assign(way=[way_of(row) for row in rows.itertuples()], total_s=rows[list(PARTS)].sum(axis=1))
-    solved = rows[rows["backend"] == "model"].set_index(["environment", "seed"])["exact_return"]
+    solved = rows[rows["backend"] == "exact"].set_index(["environment", "seed"])["exact_return"]
     goal = solved.reindex(pd.MultiIndex.from_frame(rows[["environment", "seed"]])).to_numpy()
     rows = rows.assign(goal=goal, good=goal - rows["exact_return"] <= WITHIN * np.abs(goal))
     most = rows.groupby(["environment", "way"])["cores"].transform("max")
@@ -146,7 +146,7 @@ def _totals(axes: Axes, own: pd.DataFrame) -> None:
             color="black", lw=0.8, **mark_of(row.evidence),
         )  # fmt: skip
         told = f"{_short(row.total_s * 1e3)} ms"
-        told += f"; {_short(row.updates_m)} M updates" * (row.backend != "model")
+        told += f"; {_short(row.updates_m)} M updates" * (row.backend != "exact")
         axes.annotate(
             told,
             (row.total_s * 1e3, place),

@@ -53,7 +53,7 @@ def table_strong_scaling(rows: pd.DataFrame) -> pd.DataFrame:
     fewest = table.groupby(group, sort=False)[["cores", "total_s"]].transform("first")
     table["speedup"] = fewest["total_s"] / table["total_s"]
     table["efficiency"] = table["speedup"] * fewest["cores"] / table["cores"]
-    solved = rows[rows["backend"] == "model"].groupby("environment")["pim_kernel"].median()
+    solved = rows[rows["backend"] == "exact"].groupby("environment")["pim_kernel"].median()
     table["exact_solution_s"] = table["environment"].map(solved).astype(float)
     table["exact_solution_evidence"] = np.where(table["exact_solution_s"].notna(), "measured", None)
     return table
