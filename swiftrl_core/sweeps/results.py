@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import swiftrl_core
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.agents import ALIKE, MultiAgentResult
 from swiftrl_core.training.loop import Schedule, TrainingResult

@@ -25,8 +25,7 @@ from swiftrl_core import backend as backends
 from swiftrl_core.backends.exact import empirical_fixed_point
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import check_tasklets
-from swiftrl_core.data import datasets, environments, evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect, environments, evaluation, open_data
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import (
     BEYOND_THE_PAPER,
@@ -461,10 +460,10 @@ def load_dataset(
     """Return the data set that a `Run.data_key` names."""
     environment = _environment(name, options)
     if data is None:
-        return datasets.collect(environment, transitions, seed)
+        return collect(environment, transitions, seed)
     if _file_sha256(data) != sha256:
         raise SwiftRLError(f"{data} is not the file it was when the cell was made: plan the sweep again")
-    dataset = datasets.open_data(data, environment)
+    dataset = open_data(data, environment)
     return dataset if transitions is None else dataset.rows(0, transitions)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from swiftrl_core.backend import AveragedRound, Backend, Evidence, Problem, open_backend
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, split
 from swiftrl_core.training.sampled import open_sampled
