@@ -28,7 +28,7 @@ from swiftrl_core.backends.pim.tuning import Step
 from swiftrl_core.data.datasets import Dataset, collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.dpusim import MODEL_VERSION
-from swiftrl_core.dpusim.timing import launch_seconds, resolve_profile
+from swiftrl_core.dpusim.timing import launch_seconds, resolve_hardware
 from swiftrl_core.experiments import doubles
 from swiftrl_core.learner import Bootstrap, Learner, NumberFormat, Sampling, random_states
 from swiftrl_core.learner.chunks import Chunks, split
@@ -259,7 +259,7 @@ def _case(environment: str, number_format: NumberFormat, sampling: Sampling, dpu
         "number_format": number_format.value,
         "sampling": sampling.value,
         "dpus": dpus,
-        "hardware_profile": resolve_profile(None).name,
+        "hardware_profile": resolve_hardware(None).name,
         "model_version": MODEL_VERSION,
     }
     baseline = [row for row in rows if row["kind"] == Kind.PAPER][-1]
@@ -286,7 +286,7 @@ def _run(variant: Variant, program: Path, dataset: Dataset, dpus: int) -> tuple[
         "dma_cycles": sum(float(run.dma_cycles.sum()) for run in runs) / updates,
         "dma_bytes": sum(int(run.dma_bytes_read.sum() + run.dma_bytes_written.sum()) for run in runs)
         / updates,
-        "launch_ms": 1e3 * launch_seconds(resolve_profile(None), max(run.cycles for run in runs)),
+        "launch_ms": 1e3 * launch_seconds(resolve_hardware(None), max(run.cycles for run in runs)),
     }
     return cost, table
 
@@ -299,7 +299,7 @@ def _hidden_transfers(before: dict) -> dict:
     """
     cycles = before["cycles"] - before["dma_cycles"]
     share = cycles / before["cycles"]
-    profile = resolve_profile(None)
+    profile = resolve_hardware(None)
     kernel_ms = before["launch_ms"] - 1e3 * profile.launch_s
     return before | {
         "step": "double buffering",

@@ -19,7 +19,7 @@ import pyarrow as pa
 from swiftrl_core.backend import Problem, open_backend
 from swiftrl_core.data.datasets import Dataset, collect
 from swiftrl_core.dpusim import MODEL_VERSION
-from swiftrl_core.dpusim.timing import dma_cycles, resolve_profile
+from swiftrl_core.dpusim.timing import dma_cycles, resolve_hardware
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
 from swiftrl_core.experiments import doubles
 from swiftrl_core.learner import Learner
@@ -211,7 +211,7 @@ def _doubles(dataset: Dataset, repetitions: int) -> float:
 
 
 def _dpu_bandwidth(speed: Speed) -> dict:
-    server = resolve_profile(None)
+    server = resolve_hardware(None)
     if speed.name == "WRAM":
         rate, source = ENTRY_BYTES * server.clock_hz, f"hardware profile {server.name}: a 4-byte load a cycle"
     else:
@@ -221,7 +221,7 @@ def _dpu_bandwidth(speed: Speed) -> dict:
 
 
 def _dpu_peak(speed: Speed) -> dict:
-    server, cycles = resolve_profile(None), DPU_PEAKS[speed.name]
+    server, cycles = resolve_hardware(None), DPU_PEAKS[speed.name]
     often = "1 instruction a cycle" if cycles == 1 else f"one in {cycles} cycles"
     found = _rate(
         server.clock_hz / cycles, "operations/s", "modelled", f"hardware profile {server.name}: {often}"
@@ -230,7 +230,7 @@ def _dpu_peak(speed: Speed) -> dict:
 
 
 def _dpu_learner(speed: Speed) -> dict:
-    server, dataset = resolve_profile(None), collect(speed.environment, speed.transitions, seed=0)
+    server, dataset = resolve_hardware(None), collect(speed.environment, speed.transitions, seed=0)
     learner = Learner(number_format=speed.number_format, reward_range=dataset.reward_range)
     problem = Problem(learner, dataset.n_states, dataset.n_actions)
     opened = open_backend("pim", problem, 1, hardware=server.name)
