@@ -5,8 +5,8 @@ import pytest
 
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.experiments import findings
-from swiftrl_core.experiments.figures import optimum
-from swiftrl_core.experiments.figures.aggregation import first_that_lasts
+from swiftrl_core.experiments import time_to_optimum as optimum
+from swiftrl_core.experiments.aggregation import first_that_lasts
 
 PROFILE = "upmem-2556"
 PAPER = {

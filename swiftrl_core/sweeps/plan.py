@@ -1,6 +1,6 @@
 """Run many cells and keep every row, whatever happens in between.
 
-A sweep is cells, a folder and an engine. Cells whose rows are in the folder are not run again, so the way to go on
+A sweep is cells, a folder and an executor. Cells whose rows are in the folder are not run again, so the way to go on
 after a kill, a full disk or Ctrl-C is to start the same sweep once more.
 """
 
@@ -123,8 +123,8 @@ def make_plan(
     return Plan(cells, frozenset(done), (failed & hashes) - done, left_out)
 
 
-def run(
-    plan: Plan, store: Store, engine: Executor | None = None, reporters: Sequence[Reporter] | None = None
+def execute(
+    plan: Plan, store: Store, executor: Executor | None = None, reporters: Sequence[Reporter] | None = None
 ) -> Summary:
     """Run what a plan still needs; keep rows and failures as they come; compact the table when all is done.
 
@@ -132,7 +132,7 @@ def run(
     ----------
     plan : Plan
     store : Store
-    engine : Engine, optional
+    executor : Executor, optional
         By default `Serial`.
     reporters : sequence of Reporter, optional
         By default what `progress.reporters` finds right for the place.
@@ -140,17 +140,17 @@ def run(
     Raises
     ------
     SwiftRLError
-        If the engine lacks what a cell needs, or the folder cannot be written.
+        If the executor lacks what a cell needs, or the folder cannot be written.
     Interrupted
         On Ctrl-C.
     """
-    engine = engine or Serial()
+    executor = executor or Serial()
     if plan.pending:
-        with engine:
-            engine.check(plan.pending)
+        with executor:
+            executor.check(plan.pending)
             store.prepare()
             with _order(plan.ordered, store) as cells:
-                _drive(plan, cells, store, engine, progress.reporters() if reporters is None else reporters)
+                _drive(plan, cells, store, executor, progress.reporters() if reporters is None else reporters)
     return _summarise(plan, store)
 
 
@@ -207,15 +207,15 @@ def interrupted(plan: Plan, store: Store) -> str:
 
 
 def _drive(
-    plan: Plan, cells: Iterable[Job], store: Store, engine: Executor, reporters: Sequence[Reporter]
+    plan: Plan, cells: Iterable[Job], store: Store, executor: Executor, reporters: Sequence[Reporter]
 ) -> None:
-    """Take outcomes from the engine and keep them."""
+    """Take outcomes from the executor and keep them."""
     tally = Tally(len(plan.cells), len(plan.done), plan.pending)
-    _log(store, f"start: {plan}, engine {engine.name} with {engine.workers} workers")
+    _log(store, f"start: {plan}, executor {executor.name} with {executor.workers} workers")
     for reporter in reporters:
         reporter.show(tally)
     try:
-        for outcome in engine.run(_not_done(cells, store, tally)):
+        for outcome in executor.run(_not_done(cells, store, tally)):
             _keep(outcome, store)
             failed = outcome.row is None
             tally.count(outcome.cell, failed=failed)

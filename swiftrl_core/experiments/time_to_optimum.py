@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
-from swiftrl_core.experiments.figures.aggregation import RECORD_BYTES, first_that_lasts, recipe_of
+from swiftrl_core.experiments.aggregation import RECORD_BYTES, first_that_lasts, recipe_of
+from swiftrl_core.experiments.quickstart import PARTS
 from swiftrl_core.plotting.captions import sample, simulator
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
-from swiftrl_core.plotting.runs import PARTS
 from swiftrl_core.plotting.style import (
     PAGE_INCHES,
     colour,
