@@ -37,7 +37,7 @@
 #define LISTEN(machine, t, channel) sanitizer_listen(machine, t, channel)
 
 enum {
-  REPORTS = 256,              /* more are counted with the last */
+  REPORTS = 256,               /* more are counted with the last */
   CHANNEL_LOCK = 1 << 30,      /* + number of the lock bit */
   CHANNEL_HANDSHAKE = 3 << 29, /* + tasklet that notifies; barriers and semaphores: their address */
 };
@@ -150,14 +150,14 @@ struct access {
 static void report_race(struct machine *machine, struct access now, uint32_t address, int32_t other, uint32_t other_pc,
                         bool other_wrote) {
   add_report(machine->sanitizer, (struct report){.kind = RACE,
-                                                        .tasklet = now.tasklet,
-                                                        .other = other,
-                                                        .pc = now.pc,
-                                                        .other_pc = other_pc,
-                                                        .address = address,
-                                                        .size = 4,
-                                                        .writes = now.writes,
-                                                        .other_wrote = other_wrote});
+                                                 .tasklet = now.tasklet,
+                                                 .other = other,
+                                                 .pc = now.pc,
+                                                 .other_pc = other_pc,
+                                                 .address = address,
+                                                 .size = 4,
+                                                 .writes = now.writes,
+                                                 .other_wrote = other_wrote});
 }
 
 /* Compare an access to the bytes `bytes` of a word with what others did to them, and remember it. */
