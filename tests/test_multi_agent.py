@@ -19,10 +19,11 @@ from swiftrl_core.backends.pim import agents as pim_agents
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.data import Dataset, collect, environments, evaluation
 from swiftrl_core.experiments import figures
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps.manifest import write_agents
 from swiftrl_core.training import agents as multi_agent
 from swiftrl_core.training import aggregation
 from swiftrl_core.training.agents import populate, spread, train_agents
@@ -380,7 +381,7 @@ def test_a_population_agrees_as_far_as_its_members_decide_alike():
 
 def test_what_is_saved_comes_back(tmp_path):
     done = train_agents(DATA, learners_of(DATA, 3, number_format="INT32"), episodes=2, backend="cpu")
-    tables, manifest = results.write_agents(done, DATA, tmp_path / "run")
+    tables, manifest = write_agents(done, DATA, tmp_path / "run")
     assert_same_bits(np.load(tables), done.tables)
     told = json.loads(manifest.read_text())
     assert told["learners"]["gamma"] == [each.gamma for each in done.learners]

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps import manifest, results
 from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.sweeps.results import column
 from swiftrl_core.util.errors import SwiftRLError
@@ -135,7 +135,7 @@ class Probe(ABC):
             found = self.measure()
             wall_seconds = time.perf_counter() - start
         origin = {"config_hash": self.config_hash, "wall_seconds": wall_seconds, "workers": workers}
-        return self._values | found | origin | results.provenance()
+        return self._values | found | origin | manifest.provenance()
 
     @cached_property
     def _values(self) -> dict[str, Any]:

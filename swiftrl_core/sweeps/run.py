@@ -39,7 +39,7 @@ from swiftrl_core.learner import (
     Sampling,
     Update,
 )
-from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps import manifest, results
 from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.training.loop import Schedule, TrainingResult, train
 from swiftrl_core.util.checks import whole_number
@@ -242,7 +242,7 @@ class Run:
             | _data_columns(environment, dataset, self.cores)
             | _quality_columns(environment, result.q_table, self)
             | _training_columns(self, result, len(dataset))
-            | results.provenance()
+            | manifest.provenance()
         )
 
     def dataset(self) -> Dataset:
