@@ -10,7 +10,7 @@ from swiftrl_core.data import datasets
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.registry import EXPERIMENTS, SIZES, combine, expand
-from swiftrl_core.experiments.roofline import Speed
+from swiftrl_core.experiments.roofline_probe import Speed
 from swiftrl_core.sweeps import spec
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.util.errors import SwiftRLError

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from swiftrl_core.data import datasets
-from swiftrl_core.experiments import figures, findings, kernel_study
-from swiftrl_core.experiments.kernel_study import Kind, Size
+from swiftrl_core.experiments import figures, findings
+from swiftrl_core.experiments import kernel_variants as kernel_study
+from swiftrl_core.experiments.kernel_variants import Kind, Size
 from swiftrl_core.learner import Learner, NumberFormat
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training.loop import Schedule, train

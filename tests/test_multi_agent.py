@@ -20,7 +20,7 @@ from swiftrl_core.backends.pim import kernels
 from swiftrl_core.data import datasets, environments, evaluation
 from swiftrl_core.data.datasets import Dataset
 from swiftrl_core.experiments import figures
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.sweeps import results

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from swiftrl_core.data import datasets, environments
-from swiftrl_core.experiments import doubles, figures, findings, roofline, widgets
+from swiftrl_core.experiments import figures, findings, widgets
+from swiftrl_core.experiments import reference_fp64 as doubles
+from swiftrl_core.experiments import roofline_probe as roofline
 from swiftrl_core.experiments.registry import expand
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train

@@ -16,7 +16,7 @@ from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.tuning import KERNELS
 from swiftrl_core.cli import benches
 from swiftrl_core.data import datasets, environments, evaluation, minari_io
-from swiftrl_core.dpusim import MODEL_VERSION, PROFILES, validation
+from swiftrl_core.dpusim import HARDWARE_PROFILES, MODEL_VERSION, validation
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.learner import (
@@ -521,7 +521,7 @@ def _add_train(commands) -> None:
         metavar="K",
         help="simulate K of the DPUs and train all on the CPU, checked against them (default: simulate all)",
     )
-    sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(PROFILES)}")
+    sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(HARDWARE_PROFILES)}")
     sub.add_argument(
         "--episodes",
         type=int,

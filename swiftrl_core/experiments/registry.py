@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from swiftrl_core.experiments import roofline
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments import roofline_probe as roofline
+from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.experiments.precision import Precision
 from swiftrl_core.learner import NumberFormat
 from swiftrl_core.sweeps.executors import Executor

@@ -39,8 +39,8 @@ from swiftrl_core.backends.cpu.backend import available_threads
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import compile_learner
 from swiftrl_core.data.datasets import Dataset
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import is_translated, translate, translation_seconds
+from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.learner import Sampling, Update
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.sweeps.job import Job, missing

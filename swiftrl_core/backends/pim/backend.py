@@ -45,7 +45,7 @@ def open_backend(
     kernel : {"paper", "tuned"}
         The paper's kernel, or the fast one that leaves the same bits (`tuning`).
     hardware : str, optional
-        For the simulator: the profile of the server to simulate (`dpusim.PROFILES`).
+        For the simulator: the profile of the server to simulate (`dpusim.HARDWARE_PROFILES`).
     threads : int, optional
         For the simulator: host threads that run DPUs, by default one a core.
     mode : {"fast", "exact"}

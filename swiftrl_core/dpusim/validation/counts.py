@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from swiftrl_core.dpusim.model import MODEL_VERSION
+from swiftrl_core.dpusim.timing import MODEL_VERSION
 from swiftrl_core.dpusim.validation.harness import run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 from swiftrl_core.util.errors import SwiftRLError

@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from pyarrow import csv
 
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
-from swiftrl_core.experiments import figures
+from swiftrl_core.experiments import figures, simulator
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.experiments import simulator_figures as simulator
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.store import TABLE
 from swiftrl_core.util.errors import SwiftRLError
@@ -36,7 +35,7 @@ SHOWN: dict[str, Callable[[pd.DataFrame], Figure]] = {
 """Figures whose stored table is the one they show."""
 
 
-def redraw(root: Path) -> tuple[list[Path], list[str]]:
+def regenerate(root: Path) -> tuple[list[Path], list[str]]:
     """Draw every figure whose data lie in a folder or below.
 
     Returns
@@ -59,7 +58,7 @@ def main(roots: Iterable[str]) -> int:
     """Redraw folders and say what was drawn; return the exit status, 1 where a table could not be read."""
     failed = False
     for root in map(Path, roots):
-        written, problems = redraw(root)
+        written, problems = regenerate(root)
         for path in written:
             print(path)
         for problem in problems:

@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from swiftrl_core.dpusim.compile import Chip, chip_named
-from swiftrl_core.dpusim.elf import Program
-from swiftrl_core.dpusim.symbols import DpuError
+from swiftrl_core.dpusim.program.compile import Chip, chip_named
+from swiftrl_core.dpusim.program.elf import Program
+from swiftrl_core.dpusim.program.symbols import DpuError
 from swiftrl_core.dpusim.timing import DmaTiming, HardwareProfile
 
 CHIPS_PER_RANK = 8
@@ -107,7 +107,7 @@ class Allocation:
 
     Parameters
     ----------
-    profile : HardwareProfile
+    hardware : HardwareProfile
         Server the DPUs belong to.
     ids : list of int
         rank << 16 | interface << 8 | DPU, for each DPU in the binding's order.
@@ -130,7 +130,7 @@ class Allocation:
         Whether the DPUs were given back.
     """
 
-    profile: HardwareProfile
+    hardware: HardwareProfile
     ids: list[int]
     threads: int | None
     mode: str
@@ -148,7 +148,7 @@ class Allocation:
         self.machines = [None] * len(self.ids)
         self.programs = [None] * len(self.ids)
         self.last_run = [None] * len(self.ids)
-        self.ledger = Ledger(self.profile.name)
+        self.ledger = Ledger(self.hardware.name)
 
     def require_alive(self) -> None:
         """Refuse any use after `free`; the vendor's library crashes."""
@@ -169,7 +169,7 @@ class Allocation:
 
         A later load rewrites code and initialised data and keeps the rest of the memory.
         """
-        chip = chip_named(self.profile.chip)
+        chip = chip_named(self.hardware.chip)
         if program.nr_tasklets > chip.tasklets:
             raise DpuError(
                 "dpu program uses more tasklets than the hardware has threads: "
@@ -177,12 +177,12 @@ class Allocation:
             )
         if program.chip != chip:
             raise DpuError(
-                f"internal error: {program.path.name} is built for {program.chip.name} chips, {self.profile.name} "
+                f"internal error: {program.path.name} is built for {program.chip.name} chips, {self.hardware.name} "
                 f"has {chip.name}; compile it with chip={chip.name!r}"
             )
         for index in indices:
             if self.machines[index] is None:
-                self.machines[index] = new_machine(program, chip, self.profile.dma)
+                self.machines[index] = new_machine(program, chip, self.hardware.dma)
             else:
                 self.machines[index].load(program)
             self.programs[index] = program
@@ -192,7 +192,7 @@ class Allocation:
         """Write the DPU's clock where kernels find it, as the vendor's loader does."""
         if CLOCK in program.symbols:
             address, size = program.symbols[CLOCK]
-            value = round(self.profile.clock_hz).to_bytes(size, "little")
+            value = round(self.hardware.clock_hz).to_bytes(size, "little")
             for index in indices:
                 self.machines[index].write_wram(address, value)
 

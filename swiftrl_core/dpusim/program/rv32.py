@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-_LISTS = (Path(__file__).parent / "opcodes.h").read_text()
+_LISTS = (Path(__file__).parent.parent / "machine" / "opcodes.h").read_text()
 
 #: Decoded instructions and runtime routines, numbered as in opcodes.h, the file that machine.c includes.
 Op = IntEnum("Op", re.findall(r" (?:OP|FUSED)\((\w+)\)", _LISTS), start=0)

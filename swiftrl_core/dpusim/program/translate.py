@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core.dpusim.lower import NOWHERE
-from swiftrl_core.dpusim.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op, Routine
+from swiftrl_core.dpusim.program.lower import NOWHERE
+from swiftrl_core.dpusim.program.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op, Routine
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.files import atomic_path
 
-HERE = Path(__file__).parent
+MACHINE = Path(__file__).parent.parent / "machine"
 #: Simple ops that must follow for an entry to pay: a tasklet's registers go in and out of local variables there.
 WORTH_ENTERING = 8
 _CALLS = frozenset({Op.CALL_MUL, Op.CALL_ADDF, Op.CALL_SUBF, Op.CALL_MULF, Op.CALL_LESSF, Op.CALL_GREATERF})
@@ -116,5 +116,5 @@ def compile_translation(translation: Translation) -> Path:
         with atomic_path(source) as temporary:
             temporary.write_text(translation.source)
     return toolchain.compile_shared_library(
-        [source], headers=sorted(HERE.glob("*.h")), include_directories=[HERE], product="translated.so"
+        [source], headers=sorted(MACHINE.glob("*.h")), include_directories=[MACHINE], product="translated.so"
     )

@@ -32,8 +32,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from swiftrl_core.dpusim.flow import A0, A1, SP, Flow, is_move
-from swiftrl_core.dpusim.rv32 import (
+from swiftrl_core.dpusim.program.flow import A0, A1, SP, Flow, is_move
+from swiftrl_core.dpusim.program.rv32 import (
     BRANCHES,
     IMMEDIATE_ALU,
     LOADS,

@@ -6,13 +6,7 @@ colour-blind palette. A time is drawn with its evidence: filled marks are measur
 as numbers.
 """
 
-from swiftrl_core.experiments.figures.agents import (
-    fig_agents_per_dpu,
-    fig_population,
-    table_agents_per_dpu,
-    table_population,
-)
-from swiftrl_core.experiments.figures.aggregation import (
+from swiftrl_core.experiments.aggregation import (
     fig_fewer_updates,
     fig_recipes_by_cores,
     fig_what_it_costs,
@@ -22,23 +16,16 @@ from swiftrl_core.experiments.figures.aggregation import (
     table_recipes_by_cores,
     table_what_it_costs,
 )
-from swiftrl_core.experiments.figures.data import (
+from swiftrl_core.experiments.backends import BACKENDS, fig_backends, table_backends
+from swiftrl_core.experiments.datasets import (
     fig_chunk_rewards,
     fig_coverage,
     fig_visits,
     table_chunk_rewards,
     table_coverage,
 )
-from swiftrl_core.experiments.figures.kernel import fig_kernel_study
-from swiftrl_core.experiments.figures.machines import BACKENDS, fig_backends, table_backends
-from swiftrl_core.experiments.figures.optimum import (
-    fig_data_size,
-    fig_time_to_optimum,
-    table_data_size,
-    table_time_to_optimum,
-    table_winners,
-)
-from swiftrl_core.experiments.figures.quality import (
+from swiftrl_core.experiments.kernel_study import fig_kernel_study
+from swiftrl_core.experiments.learning_quality import (
     fig_learning_quality,
     fig_number_formats,
     fig_precision,
@@ -48,15 +35,35 @@ from swiftrl_core.experiments.figures.quality import (
     table_precision,
     table_table_error,
 )
-from swiftrl_core.experiments.figures.roofline import fig_roofline, table_roofline
-from swiftrl_core.experiments.figures.scaling import (
+from swiftrl_core.experiments.multi_agent import (
+    fig_agents_per_dpu,
+    fig_population,
+    table_agents_per_dpu,
+    table_population,
+)
+from swiftrl_core.experiments.quickstart import (
+    ARROWS,
+    PARTS,
+    TILES,
+    fig_breakdown,
+    fig_learning_curve,
+    fig_policy,
+)
+from swiftrl_core.experiments.roofline import fig_roofline, table_roofline
+from swiftrl_core.experiments.strong_scaling import (
     fig_scaling_breakdown,
     fig_strong_scaling,
     table_scaling_breakdown,
     table_strong_scaling,
 )
-from swiftrl_core.experiments.figures.synchronisation import fig_synchronisation, table_synchronisation
-from swiftrl_core.plotting.runs import ARROWS, PARTS, TILES, fig_breakdown, fig_learning_curve, fig_policy
+from swiftrl_core.experiments.synchronisation import fig_synchronisation, table_synchronisation
+from swiftrl_core.experiments.time_to_optimum import (
+    fig_data_size,
+    fig_time_to_optimum,
+    table_data_size,
+    table_time_to_optimum,
+    table_winners,
+)
 from swiftrl_core.plotting.style import COLUMN_INCHES, PAGE_INCHES, STYLE, save
 
 __all__ = [

@@ -1,7 +1,6 @@
-"""From cycles and bytes to seconds: the hardware profiles, DMA, host transfers, launches.
+"""Hardware profiles: the numbers of the UPMEM servers that the simulator can stand for.
 
-Every second made here is `simulated` evidence. Formulas and numbers come from published measurements; each is
-named where it stands. Sources, in short:
+Each number comes from a published measurement, which is named next to it. Sources, in short:
 
 * PrIM: Gomez-Luna et al., "Benchmarking a New Paradigm", arXiv 2105.03814: a server of 2,556 DPUs at 350 MHz.
 * uPIMulator rows: milliseconds measured on another UPMEM server (13 PrIM kernels, 1 to 64 DPUs), published
@@ -13,14 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 
 from swiftrl_core.util.errors import SwiftRLError
-
-Direction = Literal["to_dpu", "from_dpu"]
-Kind = Literal["parallel", "broadcast", "serial"]
 
 
 @dataclass(frozen=True)
@@ -217,15 +212,15 @@ _V1B = HardwareProfile(
     ),
 )
 
-PROFILES: Mapping[str, HardwareProfile] = MappingProxyType(
+HARDWARE_PROFILES: Mapping[str, HardwareProfile] = MappingProxyType(
     {profile.name: profile for profile in (_PRIM, _UPIMULATOR, _V1B)}
 )
 """The named hardware profiles."""
 
-DEFAULT_PROFILE = _PRIM.name
+DEFAULT_HARDWARE = _PRIM.name
 
 
-def resolve_profile(hardware: str | HardwareProfile | None) -> HardwareProfile:
+def resolve_hardware(hardware: str | HardwareProfile | None) -> HardwareProfile:
     """Return a profile: itself, by name, or the default for None.
 
     Raises
@@ -235,73 +230,9 @@ def resolve_profile(hardware: str | HardwareProfile | None) -> HardwareProfile:
     """
     if isinstance(hardware, HardwareProfile):
         return hardware
-    name = DEFAULT_PROFILE if hardware is None else hardware
-    if name not in PROFILES:
-        raise SwiftRLError(f"no hardware profile is called {name!r}; choose one of {', '.join(PROFILES)}")
-    return PROFILES[name]
-
-
-def dma_cycles(n_bytes: int, write: bool = False, dma: DmaTiming | None = None) -> float:
-    """Return the cycles of a DMA of n bytes with MRAM, by default PrIM's: 77 + n/2 to read, 61 + n/2 to write."""
-    dma = DmaTiming() if dma is None else dma
-    return (dma.write_fixed if write else dma.read_fixed) + n_bytes * dma.cycles_per_byte
-
-
-def transfer_seconds(
-    profile: HardwareProfile, direction: Direction, n_dpus: int, bytes_per_dpu: int, kind: Kind = "parallel"
-) -> float:
-    """Return the seconds of one host transfer.
-
-    With n DPUs of b bytes on R = ceil(n / 64) ranks::
-
-        parallel, broadcast   t = fixed + per_rank * (R - 1) + n * b / (BW(n / R) * R**0.16)
-        serial                t = n * (fixed + b / BW_serial)
-
-    BW is the curve of one rank (PrIM figure 10). A serial loop pays the latency once per DPU. Beyond 8 ranks
-    all of it is extrapolation. WRAM and MRAM are charged alike: WRAM goes through the control interface,
-    whose rate is not published; its transfers are tens of bytes, where the latency is all that counts.
-
-    Parameters
-    ----------
-    direction : {"to_dpu", "from_dpu"}
-        Way of the data.
-    n_dpus : int
-        DPUs that take part.
-    bytes_per_dpu : int
-        Bytes each of them gets or gives; 0 costs nothing.
-    kind : {"parallel", "broadcast", "serial"}
-        One list copy, one buffer to all, or a loop of copies.
-
-    Raises
-    ------
-    SwiftRLError
-        If a count is out of range, a word is unknown, or a broadcast goes from the DPUs.
-    """
-    if direction not in ("to_dpu", "from_dpu") or kind not in ("parallel", "broadcast", "serial"):
-        raise SwiftRLError(f"no transfer is {direction!r} and {kind!r}; see transfer_seconds for the words")
-    if kind == "broadcast" and direction == "from_dpu":
-        raise SwiftRLError("a broadcast goes to the DPUs; use kind='parallel' to read them")
-    if n_dpus < 1 or bytes_per_dpu < 0:
+    name = DEFAULT_HARDWARE if hardware is None else hardware
+    if name not in HARDWARE_PROFILES:
         raise SwiftRLError(
-            f"a transfer has at least 1 DPU and 0 bytes, not {n_dpus} DPUs and {bytes_per_dpu} bytes"
+            f"no hardware profile is called {name!r}; choose one of {', '.join(HARDWARE_PROFILES)}"
         )
-    if bytes_per_dpu == 0:
-        return 0.0
-    if kind == "serial":
-        rate = profile.serial_to_dpu if direction == "to_dpu" else profile.serial_from_dpu
-        return n_dpus * (profile.transfer_fixed_s + bytes_per_dpu / (rate * 1e9))
-    curve = profile.broadcast if kind == "broadcast" else getattr(profile, direction)
-    ranks = math.ceil(n_dpus / profile.dpus_per_rank)
-    rate = curve.bytes_per_second(n_dpus / ranks) * ranks**profile.rank_exponent
-    fixed = profile.transfer_fixed_s + profile.transfer_fixed_per_rank_s * (ranks - 1)
-    return fixed + n_dpus * bytes_per_dpu / rate
-
-
-def launch_seconds(profile: HardwareProfile, cycles: float) -> float:
-    """Return the seconds of one launch whose slowest DPU takes `cycles`: launch latency + cycles / clock.
-
-    The latency, 0.15 ms, is the smallest the uPIMulator rows allow (0.13 to 0.5 ms).
-    """
-    if cycles < 0:
-        raise SwiftRLError(f"a launch takes at least 0 cycles, not {cycles}")
-    return profile.launch_s + cycles / profile.clock_hz
+    return HARDWARE_PROFILES[name]

@@ -1,5 +1,5 @@
 /* The debug run: finds bugs that a DPU would pass over in silence. Part of machine.c, only where SANITIZE is defined:
- * machine.py builds it as a library of its own, so the other runs carry nothing of it.
+ * interface.py builds it as a library of its own, so the other runs carry nothing of it.
  *
  *   uninitialised reads  each byte of WRAM is known to be written or not: by load, by the host, by the kernel. A stack
  *                        frame is fresh whenever it is made, all stacks at every launch. Loads of which no byte was
@@ -37,15 +37,15 @@
 #define LISTEN(machine, t, channel) sanitizer_listen(machine, t, channel)
 
 enum {
-  FINDINGS = 256,              /* more are counted with the last */
+  REPORTS = 256,               /* more are counted with the last */
   CHANNEL_LOCK = 1 << 30,      /* + number of the lock bit */
   CHANNEL_HANDSHAKE = 3 << 29, /* + tasklet that notifies; barriers and semaphores: their address */
 };
 
-enum finding_kind { UNINITIALISED = 1, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE };
+enum report_kind { UNINITIALISED = 1, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE };
 
-/* One bug; read by findings.py through a NumPy record of the same layout. */
-struct finding {
+/* One bug; read by sanitizer.py through a NumPy record of the same layout. */
+struct report {
   int32_t kind, tasklet, other; /* other: the tasklet that came before, of a race */
   uint32_t pc, other_pc;        /* numbers of instructions in IRAM */
   uint32_t address, size;
@@ -70,23 +70,23 @@ struct channel {
 struct sanitizer {
   uint32_t clock[MAX_TASKLETS][MAX_TASKLETS]; /* [a][b]: what a has been told of b */
   struct channel *channels;
-  int32_t channel_count, finding_count;
-  struct finding findings[FINDINGS];
+  int32_t channel_count, report_count;
+  struct report reports[REPORTS];
   struct word_shadow words[];
 };
 
-/* ---- findings ---- */
+/* ---- reports ---- */
 
-static void sanitizer_report(struct sanitizer *s, struct finding finding) {
-  for (int32_t i = 0; i < s->finding_count; i++) {
-    struct finding *known = &s->findings[i];
-    if (known->kind != finding.kind || known->pc != finding.pc || known->other_pc != finding.other_pc) continue;
+static void add_report(struct sanitizer *s, struct report report) {
+  for (int32_t i = 0; i < s->report_count; i++) {
+    struct report *known = &s->reports[i];
+    if (known->kind != report.kind || known->pc != report.pc || known->other_pc != report.other_pc) continue;
     known->count++;
     return;
   }
-  if (s->finding_count == FINDINGS) return;
-  finding.count = 1;
-  s->findings[s->finding_count++] = finding;
+  if (s->report_count == REPORTS) return;
+  report.count = 1;
+  s->reports[s->report_count++] = report;
 }
 
 /* ---- what was written ---- */
@@ -115,7 +115,7 @@ static struct channel *channel_named(struct sanitizer *s, uint32_t name) {
   for (int32_t i = 0; i < s->channel_count; i++)
     if (s->channels[i].name == name) return &s->channels[i];
   struct channel *more = realloc(s->channels, (size_t)(s->channel_count + 1) * sizeof *more);
-  if (!more) return NULL; /* less is known to be in order: findings may be wrong, the run goes on */
+  if (!more) return NULL; /* less is known to be in order: reports may be wrong, the run goes on */
   s->channels = more;
   more[s->channel_count] = (struct channel){.name = name};
   return &more[s->channel_count++];
@@ -149,15 +149,15 @@ struct access {
 
 static void report_race(struct machine *machine, struct access now, uint32_t address, int32_t other, uint32_t other_pc,
                         bool other_wrote) {
-  sanitizer_report(machine->sanitizer, (struct finding){.kind = RACE,
-                                                        .tasklet = now.tasklet,
-                                                        .other = other,
-                                                        .pc = now.pc,
-                                                        .other_pc = other_pc,
-                                                        .address = address,
-                                                        .size = 4,
-                                                        .writes = now.writes,
-                                                        .other_wrote = other_wrote});
+  add_report(machine->sanitizer, (struct report){.kind = RACE,
+                                                 .tasklet = now.tasklet,
+                                                 .other = other,
+                                                 .pc = now.pc,
+                                                 .other_pc = other_pc,
+                                                 .address = address,
+                                                 .size = 4,
+                                                 .writes = now.writes,
+                                                 .other_wrote = other_wrote});
 }
 
 /* Compare an access to the bytes `bytes` of a word with what others did to them, and remember it. */
@@ -196,9 +196,9 @@ static struct access access_of(const struct machine *machine, const struct taskl
 }
 
 static void report_uninitialised(struct machine *machine, struct access now, uint32_t address, uint32_t size) {
-  sanitizer_report(
+  add_report(
       machine->sanitizer,
-      (struct finding){
+      (struct report){
           .kind = UNINITIALISED, .tasklet = now.tasklet, .other = -1, .pc = now.pc, .address = address, .size = size});
 }
 
@@ -230,11 +230,11 @@ static void check_transfer(struct machine *machine, const struct tasklet *t, uin
 /* A transfer about to be done: tell what is wrong with it, and change it to what a DPU would do. */
 static void check_request(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t *wram, uint32_t *mram,
                           uint32_t *size) {
-  struct finding found = {.tasklet = (int32_t)(t - machine->tasklets), .other = -1, .pc = pc, .size = *size};
+  struct report found = {.tasklet = (int32_t)(t - machine->tasklets), .other = -1, .pc = pc, .size = *size};
   if (*size < 8 || *size > 2048 || *size % 8)
-    found.kind = DMA_SIZE, found.address = *mram, sanitizer_report(machine->sanitizer, found);
-  if (*wram % 8) found.kind = DMA_WRAM_ADDRESS, found.address = *wram, sanitizer_report(machine->sanitizer, found);
-  if (*mram % 8) found.kind = DMA_MRAM_ADDRESS, found.address = *mram, sanitizer_report(machine->sanitizer, found);
+    found.kind = DMA_SIZE, found.address = *mram, add_report(machine->sanitizer, found);
+  if (*wram % 8) found.kind = DMA_WRAM_ADDRESS, found.address = *wram, add_report(machine->sanitizer, found);
+  if (*mram % 8) found.kind = DMA_MRAM_ADDRESS, found.address = *mram, add_report(machine->sanitizer, found);
   *wram &= ~7u, *mram &= ~7u;
   *size = ((*size / 8 - 1) & 255) * 8 + 8;
 }
@@ -291,12 +291,12 @@ EXPORT void dpu_host_wrote(struct machine *machine, uint32_t address, uint32_t s
   mark_written(machine, address, size, true);
 }
 
-EXPORT const struct finding *dpu_findings(const struct machine *machine, int32_t *count) {
-  *count = machine->sanitizer->finding_count;
-  return machine->sanitizer->findings;
+EXPORT const struct report *dpu_reports(const struct machine *machine, int32_t *count) {
+  *count = machine->sanitizer->report_count;
+  return machine->sanitizer->reports;
 }
 
-EXPORT void dpu_clear_findings(struct machine *machine) { machine->sanitizer->finding_count = 0; }
+EXPORT void dpu_clear_reports(struct machine *machine) { machine->sanitizer->report_count = 0; }
 
 #endif
 #endif

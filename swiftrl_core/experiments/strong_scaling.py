@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from swiftrl_core.experiments.figures.quality import LEARNER
+from swiftrl_core.experiments.learning_quality import LEARNER
+from swiftrl_core.experiments.quickstart import PARTS
 from swiftrl_core.plotting.captions import averaging, reference, sample, simulator, updates
-from swiftrl_core.plotting.runs import PARTS
 from swiftrl_core.plotting.style import (
     MARKS,
     PAGE_INCHES,

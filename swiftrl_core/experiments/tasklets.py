@@ -16,7 +16,7 @@ import pandas as pd
 
 from swiftrl_core.backends.pim.tuning import KERNELS
 from swiftrl_core.data.datasets import Dataset, collect
-from swiftrl_core.dpusim.timing import resolve_profile
+from swiftrl_core.dpusim.timing import resolve_hardware
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.learner import Bootstrap, Learner
 from swiftrl_core.sweeps.run import Run
@@ -208,7 +208,7 @@ def _launch(
     options = {"kernel": kernel, "tasklets": tasklets}
     result = train(data, learner, schedule, "pim", simulated_dpus=size.simulated, **options)
     seconds, machine = result.breakdown.pim_kernel, result.machine
-    hardware = resolve_profile(machine["hardware"])
+    hardware = resolve_hardware(machine["hardware"])
     of_a_dpu = -(-len(data) // size.dpus) * TAU
     return {
         "number_format": number_format,

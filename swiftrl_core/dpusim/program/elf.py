@@ -13,7 +13,7 @@ from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from swiftrl_core.dpusim.compile import CHIPS, INCLUDE, Chip
+from swiftrl_core.dpusim.program.compile import CHIPS, INCLUDE, Chip
 from swiftrl_core.util.errors import SwiftRLError
 
 WRAM_BASE, MRAM_BASE, IRAM_BASE, ATOMIC_BASE = 0x0, 0x08000000, 0x80000000, 0xF0000000

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from swiftrl_core.dpusim.elf import IRAM_BASE, Program
-from swiftrl_core.dpusim.flow import A0, A1, SP
-from swiftrl_core.dpusim.proxy import price
-from swiftrl_core.dpusim.rv32 import BRANCHES, Op, Routine, decode_all
+from swiftrl_core.dpusim.program.elf import IRAM_BASE, Program
+from swiftrl_core.dpusim.program.flow import A0, A1, SP
+from swiftrl_core.dpusim.program.proxy import price
+from swiftrl_core.dpusim.program.rv32 import BRANCHES, Op, Routine, decode_all
 
 #: `struct op` of machine.h.
 OP_RECORD = np.dtype(

@@ -9,9 +9,9 @@ import numpy as np
 from elftools.dwarf.dwarf_expr import DWARFExprOp, DWARFExprParser
 from elftools.elf.elffile import ELFFile
 
-from swiftrl_core.dpusim.elf import IRAM_BASE, MRAM_BASE, Program
+from swiftrl_core.dpusim.program.elf import IRAM_BASE, MRAM_BASE, Program
 
-#: `struct finding` of sanitize.h.
+#: `struct report` of sanitize.h.
 RECORD = np.dtype(
     [
         *((name, "<i4") for name in ("kind", "tasklet", "other")),
@@ -32,7 +32,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class SanitizerReport:
     """One bug.
 
     Attributes
@@ -68,26 +68,26 @@ class Finding:
         return f"{self.kind}: {self.text}"
 
 
-def describe(records: np.ndarray, program: Program, dpu: int) -> list[Finding]:
-    """Return the findings of one DPU, those of the same lines and variable as one."""
-    return merge(_finding(record, program, dpu) for record in records)
+def describe(records: np.ndarray, program: Program, dpu: int) -> list[SanitizerReport]:
+    """Return the reports of one DPU, those of the same lines and variable as one."""
+    return merge(_report(record, program, dpu) for record in records)
 
 
-def merge(findings: Iterable[Finding]) -> list[Finding]:
-    """Join findings of the same kind, lines (in any order) and variable, in the order of their first."""
-    joined: dict[tuple, Finding] = {}
-    for finding in findings:
-        key = finding.kind, frozenset(finding.lines), finding.symbol.partition("+")[0].rstrip("0123456789 ")
+def merge(reports: Iterable[SanitizerReport]) -> list[SanitizerReport]:
+    """Join reports of the same kind, lines (in any order) and variable, in the order of their first."""
+    joined: dict[tuple, SanitizerReport] = {}
+    for report in reports:
+        key = report.kind, frozenset(report.lines), report.symbol.partition("+")[0].rstrip("0123456789 ")
         known = joined.get(key)
         if known is None:
-            joined[key] = finding
+            joined[key] = report
         else:
-            dpus = tuple(sorted({*known.dpus, *finding.dpus}))
-            joined[key] = replace(known, dpus=dpus, count=known.count + finding.count)
+            dpus = tuple(sorted({*known.dpus, *report.dpus}))
+            joined[key] = replace(known, dpus=dpus, count=known.count + report.count)
     return list(joined.values())
 
 
-def _finding(record: np.void, program: Program, dpu: int) -> Finding:
+def _report(record: np.void, program: Program, dpu: int) -> SanitizerReport:
     address, size = int(record["address"]), int(record["size"])
     symbol = symbol_at(program, address)
     lines, tasklets = [_line(program, record["pc"])], [int(record["tasklet"])]
@@ -111,7 +111,7 @@ def _finding(record: np.void, program: Program, dpu: int) -> Finding:
         text = (
             f"{where} gives the {memory} address {address:#x}, no multiple of 8; taken for {address & ~7:#x}"
         )
-    return Finding(
+    return SanitizerReport(
         KINDS[kind], (dpu,), tuple(tasklets), address, symbol, tuple(lines), int(record["count"]), text
     )
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from swiftrl_core.dpusim import DpuSet, compile_kernel
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
-from swiftrl_core.dpusim.profile import COLUMNS, by_function, profile, profile_run, summary
+from swiftrl_core.dpusim.profiler import COLUMNS, by_function, profile, profile_run, summary
+from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.dpusim.validation.counts import CASES, SUITE
-from swiftrl_core.experiments import simulator_figures as figures
+from swiftrl_core.experiments import simulator as figures
 from swiftrl_core.util.errors import SwiftRLError
 
 NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "09_simulator_validation.ipynb"

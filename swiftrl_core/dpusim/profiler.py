@@ -13,10 +13,10 @@ import pandas as pd
 from elftools.elf.elffile import ELFFile
 
 from swiftrl_core.dpusim.dpu_set import DpuSet
-from swiftrl_core.dpusim.elf import IRAM_BASE, Program, load_program
-from swiftrl_core.dpusim.lower import lower
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_counted
-from swiftrl_core.dpusim.rv32 import IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op
+from swiftrl_core.dpusim.program.elf import IRAM_BASE, Program, load_program
+from swiftrl_core.dpusim.program.lower import lower
+from swiftrl_core.dpusim.program.rv32 import IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op
 from swiftrl_core.util.errors import SwiftRLError
 
 COLUMNS = ["function", "file", "line", "source", "instructions", "share"]

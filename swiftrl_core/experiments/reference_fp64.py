@@ -1,6 +1,6 @@
 """Q-learning in double precision, in the shape of the code that the paper's authors released: a yardstick, no backend.
 
-Other number formats are held against it, and the engine is timed against it (`rivals.c` has the loop).
+Other number formats are held against it, and the engine is timed against it (`reference_fp64.c` has the loop).
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import numpy as np
 from swiftrl_core.data.datasets import Dataset
 from swiftrl_core.util import toolchain
 
-SOURCE = Path(__file__).parent / "rivals.c"
+SOURCE = Path(__file__).parent / "reference_fp64.c"
 RECORD = np.dtype(
     [("state", "<i4"), ("action", "<i4"), ("reward", "<f8"), ("next_state", "<i4"), ("terminated", "<i4")]
 )
@@ -65,7 +65,7 @@ def train(
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Return `rivals.c`, compiled as the authors' release would be: -O2."""
+    """Return `reference_fp64.c`, compiled as the authors' release would be: -O2."""
     found = ctypes.CDLL(str(toolchain.compile_shared_library([SOURCE], flags=["-O2"])))
     pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
     found.learn_doubles.argtypes = [pointer, pointer, number, number, real, real]

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from swiftrl_core.experiments.quickstart import PARTS
 from swiftrl_core.plotting.captions import averaging, sample, simulator, updates
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
-from swiftrl_core.plotting.runs import PARTS
 from swiftrl_core.plotting.style import (
     FORMAT_COLOURS,
     PAGE_INCHES,

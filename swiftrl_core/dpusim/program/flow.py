@@ -7,7 +7,7 @@ s0 to s11 and sp survive, everything else is lost.
 from collections.abc import Iterator
 from functools import cached_property
 
-from swiftrl_core.dpusim.rv32 import BRANCHES, Instruction, Op, Routine
+from swiftrl_core.dpusim.program.rv32 import BRANCHES, Instruction, Op, Routine
 
 RA, SP, A0, A1 = 1, 2, 10, 11
 _ARGUMENTS = sum(1 << r for r in range(10, 18))
