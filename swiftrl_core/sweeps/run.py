@@ -133,14 +133,14 @@ class Run:
         self._settle(
             environment=environment.name,
             **{name: getattr(learner, name) for name in CHOICES},
-            alpha=None if learner.decays else self.alpha,
+            alpha=None if learner.decaying_alpha else self.alpha,
             epsilon=self.epsilon if learner.algorithm == Algorithm.SARSA else None,
             **self._settled_data(),
         )
         _check_schedule(self)
         _check_backend(self, learner)
         backends.check_learner(self.backend, learner)
-        if self.alpha is None and not learner.decays:
+        if self.alpha is None and not learner.decaying_alpha:
             raise SwiftRLError("alpha is missing: a constant learning rate needs a number, such as 0.1")
         if learner.algorithm == Algorithm.SARSA and self.epsilon is None:
             raise SwiftRLError("epsilon is missing: sarsa needs a probability of a random next action")
