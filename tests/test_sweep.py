@@ -368,7 +368,7 @@ def test_engine_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments,
 def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, engine):
     store = Store(tmp_path / "out")
     plan = make_plan(cells(2) + cells(2, backend="pim", hardware=True), store)
-    with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
+    with pytest.raises(SwiftRLError, match="requires UPMEM hardware"):
         execute(plan, store, executors.make(engine), [])
     assert not (tmp_path / "out").exists()
 
