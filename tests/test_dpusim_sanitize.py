@@ -46,7 +46,7 @@ def test_a_kernel_without_bugs_has_no_sanitizer_reports(binary):
     ("bug", "kind", "symbol", "lines", "sentence"),
     [
         (1, "uninitialised read", "heap", [line_of("mem_alloc(64))[3]")], "reads 4 bytes of heap"),
-        (2, "uninitialised read", "stack of tasklet", [line_of("/* reads */")], "that nobody has written"),
+        (2, "uninitialised read", "stack of tasklet", [line_of("/* reads */")], "that were never written"),
         (3, "uninitialised read", "heap", [line_of("mem_alloc(32)")], "reads 8 bytes of heap"),
         (4, "data race", "counter", [line_of("/* unprotected */")] * 2, "no lock, barrier"),
         (
