@@ -7,7 +7,7 @@ import pytest
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim import DpuError, DpuSet, compile_kernel
 from swiftrl_core.dpusim.machine import Machine, run_machines
 from swiftrl_core.dpusim.program.elf import load_program

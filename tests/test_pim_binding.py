@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swiftrl_core.backends.pim import binding, clocks
 from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.dpusim import MODEL_VERSION, compile_kernel
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train

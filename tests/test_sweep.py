@@ -19,7 +19,7 @@ from odd_runs import OddRun
 
 from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.sweeps import estimate as estimates
 from swiftrl_core.sweeps import executors, results
@@ -120,7 +120,7 @@ def test_what_is_done_is_not_run_again(tmp_path, undisturbed):
 
 def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_path, capsys):
     data = tmp_path / "lake.parquet"
-    datasets.save(datasets.collect("frozenlake", 1_000, 0), data)
+    save(collect("frozenlake", 1_000, 0), data)
     whole = data.read_bytes()
     spec = tmp_path / "spec.yaml"
     own = SETTINGS | {"transitions": None, "data": "lake.parquet"}
@@ -128,7 +128,7 @@ def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_pa
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
     plan = make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
-    datasets.save(datasets.collect("frozenlake", 1_000, 9), data)
+    save(collect("frozenlake", 1_000, 9), data)
     summary = execute(plan, store, Serial(), [])
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)
     (record,) = store.failures().values()

@@ -15,7 +15,7 @@ from swiftrl_core import backend as backends
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.tuning import KERNELS
 from swiftrl_core.cli import benches
-from swiftrl_core.data import datasets, environments, evaluation, minari_io
+from swiftrl_core.data import Dataset, collection, environments, evaluation, files, minari, text_format
 from swiftrl_core.dpusim import HARDWARE_PROFILES, MODEL_VERSION, validation
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
@@ -131,39 +131,39 @@ def doctor(options: argparse.Namespace) -> None:
 
 def collect(options: argparse.Namespace) -> None:
     """Log transitions of a uniform random policy into a Parquet file."""
-    if not datasets.is_parquet(options.out):
+    if not files.is_parquet(options.out):
         raise SwiftRLError(f"--out {options.out}: collect writes Parquet, so name the file *.parquet")
     environment = environments.resolve(options.env)
-    dataset = datasets.collect(environment, options.transitions, options.seed)
-    datasets.save(dataset, options.out)
+    dataset = collection.collect(environment, options.transitions, options.seed)
+    files.save(dataset, options.out)
     print(f"{options.out}: {len(dataset):,} transitions of {environment.env_id}")
 
 
 def convert(options: argparse.Namespace) -> None:
     """Turn the authors' text format into Parquet, or back, or either from or into Minari; the names decide."""
     dataset = _open_data(options.input, options.env)
-    if exported := minari_io.named(options.output):
+    if exported := minari.named(options.output):
         _export_to_minari(dataset, exported, options.large)
     else:
-        write = datasets.save if datasets.is_parquet(options.output) else datasets.write_text
+        write = files.save if files.is_parquet(options.output) else text_format.write_text
         write(dataset, options.output)
     print(f"{options.output}: {len(dataset):,} transitions")
 
 
-def _open_data(named: str, env: str | None) -> datasets.Dataset:
+def _open_data(named: str, env: str | None) -> Dataset:
     """Read a file, or a data set of Minari's."""
     environment = env and environments.resolve(env)
-    if dataset_id := minari_io.named(named):
-        return minari_io.load(dataset_id, environment)
-    return datasets.open_data(named, environment)
+    if dataset_id := minari.named(named):
+        return minari.load(dataset_id, environment)
+    return files.open_data(named, environment)
 
 
-def _export_to_minari(dataset: datasets.Dataset, dataset_id: str, large: bool) -> None:
-    expected = minari_io.estimate(dataset)
+def _export_to_minari(dataset: Dataset, dataset_id: str, large: bool) -> None:
+    expected = minari.estimate(dataset)
     print(f"Minari will take {expected}", flush=True)
-    if expected.bytes > minari_io.LARGE_BYTES and not large:
+    if expected.bytes > minari.LARGE_BYTES and not large:
         raise SwiftRLError("that is more than 1 GB in Minari: export fewer transitions, or say --large")
-    minari_io.save(dataset, dataset_id)
+    minari.save(dataset, dataset_id)
 
 
 def train_command(options: argparse.Namespace) -> None:

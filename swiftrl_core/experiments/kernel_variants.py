@@ -25,7 +25,7 @@ from swiftrl_core.backends.pim import kernels
 from swiftrl_core.backends.pim.backend import PimBackend
 from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.tuning import Step
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.dpusim import MODEL_VERSION
 from swiftrl_core.dpusim.timing import launch_seconds, resolve_hardware

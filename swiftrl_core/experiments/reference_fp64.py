@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.util import toolchain
 
 SOURCE = Path(__file__).parent / "reference_fp64.c"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from swiftrl_core.backend import Problem, open_backend
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim import MODEL_VERSION
 from swiftrl_core.dpusim.timing import dma_cycles, resolve_hardware
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS

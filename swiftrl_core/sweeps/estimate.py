@@ -38,7 +38,7 @@ from swiftrl_core.backend import Problem, open_backend
 from swiftrl_core.backends.cpu.backend import available_threads
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import compile_learner
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.dpusim.machine import is_translated, translate, translation_seconds
 from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.learner import Sampling, Update

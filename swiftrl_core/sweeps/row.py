@@ -14,8 +14,7 @@ import numpy as np
 
 from swiftrl_core import backend as backends
 from swiftrl_core.backends.exact import empirical_fixed_point
-from swiftrl_core.data import datasets, environments, evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect, environments, evaluation, open_data
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.settings import to_json
@@ -140,10 +139,10 @@ def load_dataset(
     """
     environment = resolve(name, options)
     if data is None:
-        return datasets.collect(environment, transitions, seed)
+        return collect(environment, transitions, seed)
     if file_sha256(data) != sha256:
         raise SwiftRLError(f"{data} is not the file it was when the run was made: plan the sweep again")
-    dataset = datasets.open_data(data, environment)
+    dataset = open_data(data, environment)
     return dataset if transitions is None else dataset.rows(0, transitions)
 
 
