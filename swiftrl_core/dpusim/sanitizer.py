@@ -110,7 +110,8 @@ def _report(record: np.void, program: Program, dpu: int) -> SanitizerReport:
         )
     else:
         memory = "WRAM" if kind == DMA_WRAM_ADDRESS else "MRAM"
-        text = f"{where} uses the {memory} address {address:#x}, which is not a multiple of 8; a DPU uses {address & ~7:#x}"
+        used = f"a DPU uses {address & ~7:#x}"
+        text = f"{where} uses the {memory} address {address:#x}, which is not a multiple of 8; {used}"
     return SanitizerReport(
         KINDS[kind], (dpu,), tuple(tasklets), address, symbol, tuple(lines), int(record["count"]), text
     )

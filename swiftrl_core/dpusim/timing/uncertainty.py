@@ -1,8 +1,8 @@
 """The stated uncertainty of simulated kernel times, and the measurements it comes from.
 
-Three sources of error add up: code generation (the DPU's compiler against the RISC-V proxy), the pipeline and DMA model, and for
-whole runs the host transfers. The intervals are for the time of a kernel, launch latency aside; `swiftrl validate`
-checks them against measurements.
+Three sources of error add up: code generation (the DPU's compiler against the RISC-V proxy), the pipeline and DMA
+model, and for whole runs the host transfers. The intervals are for the time of a kernel without launch latency;
+`swiftrl validate` checks them against measurements.
 """
 
 from collections.abc import Mapping
