@@ -1,4 +1,4 @@
-"""A simulator of UPMEM DPUs behind the API of the SDK's Python binding. It knows nothing of learning."""
+"""A simulator of UPMEM DPUs with the API of the SDK's Python binding; independent of reinforcement learning."""
 
 from swiftrl_core.dpusim.dpu_set import ALLOCATE_ALL, DpuSet
 from swiftrl_core.dpusim.host.allocation import Ledger

@@ -127,7 +127,7 @@ def compile_kernel(
 
 def _check(source: Path, nr_tasklets: int, stack_size: int, chip: Chip) -> None:
     if not source.is_file():
-        raise CompileError(f"there is no kernel source {source}; give the path of a C file")
+        raise CompileError(f"the kernel source {source} does not exist; give the path of a C file")
     if not 1 <= nr_tasklets <= chip.tasklets:
         raise CompileError(
             f"nr_tasklets={nr_tasklets} does not fit a {chip.name} DPU; choose 1 to {chip.tasklets} tasklets"
@@ -155,7 +155,7 @@ def _dependencies(source: Path, flags: list[str]) -> list[Path]:
     return [Path(name) for name in shlex.split(rule)]
 
 
-#: What the linker script asserts, and the sentence that tells it.
+#: What the linker script asserts, and the sentence for the user.
 _OVERFLOWS = {
     "IRAM overflow": "its code does not fit IRAM ({chip.iram_instructions} instructions); make the kernel smaller",
     "WRAM overflow": "globals and stacks do not fit WRAM ({chip.wram_bytes} bytes); shrink them or move data to MRAM",
