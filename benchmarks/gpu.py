@@ -16,8 +16,7 @@ import pandas as pd
 
 from swiftrl_core.backend import Backend, Evidence, Problem, open_backend
 from swiftrl_core.backends.gpu.device import CudaDevice, unavailable_reason
-from swiftrl_core.data import datasets
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util.errors import SwiftRLError
@@ -76,7 +75,7 @@ def cases(backends: tuple[str, ...], report: Callable[[dict], None]) -> pd.DataF
     """Measure every case on the given backends, a row each; `report` gets each row as it comes."""
     rows = []
     for environment, transitions in TRANSITIONS.items():
-        dataset = datasets.collect(environment, transitions, seed=0)
+        dataset = collect(environment, transitions, seed=0)
         for number_format in FORMATS:
             learner = Learner(number_format=number_format, reward_range=dataset.reward_range)
             problem = Problem(learner, dataset.n_states, dataset.n_actions)

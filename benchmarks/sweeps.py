@@ -5,7 +5,8 @@ import tempfile
 import time
 
 from swiftrl_core.experiments.registry import combine
-from swiftrl_core.sweeps import executors, sweep
+from swiftrl_core.sweeps import executors
+from swiftrl_core.sweeps.plan import execute, make_plan, require_all
 from swiftrl_core.sweeps.progress import Tally
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
@@ -73,7 +74,7 @@ def table(measured: list[dict]) -> str:
 def _engines() -> tuple[str, ...]:
     return tuple(
         name
-        for name in executors.ENGINES
+        for name in executors.EXECUTORS
         if name != "dask" or importlib.util.find_spec("distributed") is not None
     )
 
@@ -82,10 +83,10 @@ def _run(cells: list[Run], name: str, workers: int) -> dict:
     clock = _Clock()
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        plan = sweep.make_plan(cells, store)
+        plan = make_plan(cells, store)
         start = time.perf_counter()
-        summary = sweep.run(plan, store, executors.make(name, workers=workers), [clock])
-    sweep.require_all(summary, store)
+        summary = execute(plan, store, executors.make(name, workers=workers), [clock])
+    require_all(summary, store)
     return {
         "engine": name,
         "workers": workers,

@@ -15,8 +15,9 @@ import sys
 from dask_jobqueue import SLURMCluster
 from distributed import Client
 
-from swiftrl_core.sweeps import spec, sweep
+from swiftrl_core.sweeps import spec
 from swiftrl_core.sweeps.executors import Dask
+from swiftrl_core.sweeps.plan import execute, make_plan, require_all
 from swiftrl_core.sweeps.store import Store
 
 JOBS = 20
@@ -25,7 +26,7 @@ JOBS = 20
 def main(specification: str, folder: str) -> None:
     """Run the cells of a specification on `JOBS` jobs."""
     store = Store(folder)
-    plan = sweep.make_plan(spec.read(specification).cells, store)
+    plan = make_plan(spec.read(specification).cells, store)
     print(plan)
     cluster = SLURMCluster(
         queue="standard",
@@ -41,8 +42,8 @@ def main(specification: str, folder: str) -> None:
             jobs=JOBS
         )  # adapt() starts and stops jobs as it likes; a fixed number is easier to live with
         client.wait_for_workers(1)  # as long as the queue takes
-        summary = sweep.run(plan, store, Dask(client=client))
-    sweep.require_all(summary, store)
+        summary = execute(plan, store, Dask(client=client))
+    require_all(summary, store)
     print(f"{summary.table}: {summary.done} rows")
 
 

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.cli import benches, main
-from swiftrl_core.data import datasets
+from swiftrl_core.data import Dataset, load, save
 from swiftrl_core.util.files import sha256_file
 
 FAULTING_KERNEL = """
@@ -91,7 +91,7 @@ def test_convert_goes_there_and_back(tmp_path, shared_data):
     assert main(["convert", str(text), str(there), "--env", "taxi"]) == 0
     assert main(["convert", str(there), str(back), "--env", "taxi"]) == 0
     np.testing.assert_array_equal(np.loadtxt(text, dtype=int), np.loadtxt(back, dtype=int))
-    assert datasets.load(there).terminated.sum() == 3
+    assert load(there).terminated.sum() == 3
 
 
 def test_doctor_says_what_is_here(capsys):
@@ -190,13 +190,13 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     link.symlink_to(target)
     assert main(["collect", "--env", "frozenlake", "--transitions", "5", "--out", str(link)]) == 0
     assert link.is_symlink()
-    assert len(datasets.load(target)) == 5
+    assert len(load(target)) == 5
 
 
 def test_parquet_is_told_by_its_name_in_one_way(tmp_path, lake, capsys):
     for name in ("lake.pq", "LAKE.PARQUET"):
         assert main(["convert", str(lake), str(tmp_path / name), "--env", "frozenlake"]) == 0
-        assert len(datasets.load(tmp_path / name)) == 3000
+        assert len(load(tmp_path / name)) == 3000
     refused(
         ["collect", "--env", "frozenlake", "--transitions", "5", "--out", "x.txt"],
         capsys,
@@ -248,7 +248,7 @@ def test_values_beyond_single_precision_are_an_error_not_a_result(tmp_path, caps
     index = np.zeros(100, np.int32)
     flags = np.zeros(100, bool)
     path = tmp_path / "huge.parquet"
-    datasets.save(datasets.Dataset(index, index, huge, index, flags, flags, index, 1, 1), path)
+    save(Dataset(index, index, huge, index, flags, flags, index, 1, 1), path)
     refused(train_arguments(path, tmp_path / "out", "--episodes", "50", "--alpha", "1"), capsys, "not finite")
     assert not list((tmp_path / "out").glob("*"))
 
@@ -296,8 +296,8 @@ def test_a_table_too_large_for_wram_is_refused(tmp_path, capsys):
     path = tmp_path / "wide.parquet"
     column = np.zeros(10, np.int32)
     flags = np.zeros(10, bool)
-    wide = datasets.Dataset(column, column, column.astype(np.float32), column, flags, flags, column, 6_000, 5)
-    datasets.save(wide, path)
+    wide = Dataset(column, column, column.astype(np.float32), column, flags, flags, column, 6_000, 5)
+    save(wide, path)
     refused(train_arguments(path, tmp_path / "out"), capsys, "6,000 states x 5 actions takes 120,000 bytes")
 
 

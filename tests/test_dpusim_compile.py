@@ -2,8 +2,8 @@
 
 import pytest
 
-from swiftrl_core.dpusim.compile import CHIPS, compile_kernel
-from swiftrl_core.dpusim.elf import MRAM_HEAP, load_program
+from swiftrl_core.dpusim.program.compile import CHIPS, compile_kernel
+from swiftrl_core.dpusim.program.elf import MRAM_HEAP, load_program
 from swiftrl_core.util.errors import CompileError, SwiftRLError
 
 SOURCE = """

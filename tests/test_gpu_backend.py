@@ -20,7 +20,7 @@ from swiftrl_core.backends.gpu import device, kernels
 from swiftrl_core.backends.gpu.backend import GpuBackend
 from swiftrl_core.backends.gpu.device import CudaDevice
 from swiftrl_core.backends.gpu.kernels import Tables
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -91,7 +91,7 @@ def test_cupy_is_driven_as_it_asks(monkeypatch, states):
     """The real device class above a CuPy made of NumPy and the kernels on the host."""
     cupy = FakeCupy(devices=1).install(monkeypatch)
     problem = {16: ("frozenlake", 4), 500: ("taxi", 6)}[states]
-    data = datasets.collect(problem[0], 1_003, seed=0)
+    data = collect(problem[0], 1_003, seed=0)
     learner = Learner(reward_range=data.reward_range)
     cupy.build = (Problem(learner, states, problem[1]), "shared memory" if states == 16 else "global memory")
     monkeypatch.setattr(kernels, "nvrtc_reason", lambda: None)
@@ -123,7 +123,7 @@ def test_a_full_gpu_is_one_sentence(monkeypatch):
 
 
 def test_a_case_of_the_benchmark_counts_bytes_and_updates():
-    data = datasets.collect("frozenlake", 500, seed=0)
+    data = collect("frozenlake", 500, seed=0)
     row = bench.measure(data, Learner(), 4, TickingMachine())
     updates = 500 * bench.EPISODES
     assert row["updates_per_s"] == updates / 2.0

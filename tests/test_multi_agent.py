@@ -17,13 +17,13 @@ from swiftrl_core.backends.cpu import agents as cpu_agents
 from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
 from swiftrl_core.backends.pim import kernels
-from swiftrl_core.data import datasets, environments, evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect, environments, evaluation
 from swiftrl_core.experiments import figures
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps.manifest import write_agents
 from swiftrl_core.training import agents as multi_agent
 from swiftrl_core.training import aggregation
 from swiftrl_core.training.agents import populate, spread, train_agents
@@ -381,7 +381,7 @@ def test_a_population_agrees_as_far_as_its_members_decide_alike():
 
 def test_what_is_saved_comes_back(tmp_path):
     done = train_agents(DATA, learners_of(DATA, 3, number_format="INT32"), episodes=2, backend="cpu")
-    tables, manifest = results.write_agents(done, DATA, tmp_path / "run")
+    tables, manifest = write_agents(done, DATA, tmp_path / "run")
     assert_same_bits(np.load(tables), done.tables)
     told = json.loads(manifest.read_text())
     assert told["learners"]["gamma"] == [each.gamma for each in done.learners]
@@ -401,7 +401,7 @@ def test_a_population_s_row_says_how_good_each_agent_is():
     row = population(side=3, seed=4).run()
     table = results.to_table([row], Agents.columns).to_pandas()
     assert list(table.columns) == Agents.columns.names
-    data = datasets.collect("frozenlake", 2_000, 4)
+    data = collect("frozenlake", 2_000, 4)
     learners = spread(Learner(reward_range=data.reward_range), row["alpha"], row["gamma"])
     again = train_agents(data, learners, episodes=5, seed=4, backend="cpu")
     assert row["exact_return"] == [evaluation.exact_return("frozenlake", values) for values in again.values]
@@ -469,6 +469,6 @@ def test_packing_is_drawn_hollow_where_it_is_simulated(populations):
 
 
 def test_agents_learn_the_lake():
-    lake = datasets.collect("frozenlake", 50_000, seed=1)
+    lake = collect("frozenlake", 50_000, seed=1)
     done = train_agents(lake, Learner(), 2, 50, backend="cpu")
     assert done.values[0].max() > 0.3

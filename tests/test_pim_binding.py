@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.backends.pim import binding
+from swiftrl_core.backends.pim import binding, clocks
 from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.dpusim import MODEL_VERSION, compile_kernel
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
@@ -356,7 +356,7 @@ def test_seconds_are_booked_by_kind(trio):
 def test_measured_seconds_are_those_of_the_sdks_calls(sdk, probe, monkeypatch):
     ticks = iter(range(100))
     with open_dpu_set(2, probe) as dpus:
-        monkeypatch.setattr(binding.time, "perf_counter", lambda: float(next(ticks)))
+        monkeypatch.setattr(clocks.time, "perf_counter", lambda: float(next(ticks)))
         dpus.launch()
         dpus.gather("sum", 8)
         dpus.gather("sum", 8)

@@ -8,8 +8,9 @@ import pytest
 
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.registry import SIZES, Experiment
-from swiftrl_core.sweeps import results, sweep
+from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.executors import Processes
+from swiftrl_core.sweeps.plan import execute, make_plan
 from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
 from swiftrl_core.sweeps.store import TABLE, Store
@@ -90,5 +91,5 @@ def test_measurements_run_in_processes_as_cells_do(tmp_path):
     runs = experiments.expand("08_roofline", "smoke")
     modelled = [run for run in runs if run.machine == "one DPU" and run.kind != "learner"]
     store = Store(tmp_path, modelled[0].columns)
-    summary = sweep.run(sweep.make_plan(modelled, store), store, Processes(2), [])
+    summary = execute(make_plan(modelled, store), store, Processes(2), [])
     assert (summary.done, summary.failed) == (4, 0)

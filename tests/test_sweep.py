@@ -19,11 +19,13 @@ from odd_runs import OddRun
 
 from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.sweeps import estimate as estimates
-from swiftrl_core.sweeps import executors, results, sweep
+from swiftrl_core.sweeps import executors, results
 from swiftrl_core.sweeps.executors import Processes, Serial
+from swiftrl_core.sweeps.executors.executor import Turns
+from swiftrl_core.sweeps.plan import INTERRUPT_SECONDS, execute, make_plan
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
@@ -88,7 +90,7 @@ def comparable(table: pd.DataFrame) -> pd.DataFrame:
 def undisturbed(tmp_path_factory) -> pd.DataFrame:
     """The table of 40 cells, run one after the other."""
     store = Store(tmp_path_factory.mktemp("undisturbed"))
-    summary = sweep.run(sweep.make_plan(cells(40), store), store, Serial(), [])
+    summary = execute(make_plan(cells(40), store), store, Serial(), [])
     assert (summary.total, summary.done, summary.failed) == (40, 40, 0)
     return comparable(results.read_table(summary.table))
 
@@ -99,35 +101,35 @@ def require_same_table(out: Path, undisturbed: pd.DataFrame, count: int = 40) ->
 
 def test_processes_end_with_the_same_table(tmp_path, undisturbed):
     store = Store(tmp_path)
-    summary = sweep.run(sweep.make_plan(cells(40), store), store, Processes(2), [])
+    summary = execute(make_plan(cells(40), store), store, Processes(2), [])
     require_same_table(tmp_path, undisturbed)
     assert set(results.read_table(summary.table)["workers"]) == {2}
 
 
 def test_what_is_done_is_not_run_again(tmp_path, undisturbed):
     store = Store(tmp_path)
-    sweep.run(sweep.make_plan(cells(10), store), store, Serial(), [])
+    execute(make_plan(cells(10), store), store, Serial(), [])
     before = {path: path.stat() for path in (tmp_path / "cells").iterdir()}
-    plan = sweep.make_plan(cells(20), store)
+    plan = make_plan(cells(20), store)
     assert (len(plan.done), len(plan.pending)) == (10, 10)
-    sweep.run(plan, store, Serial(), [])
+    execute(plan, store, Serial(), [])
     assert all(path.stat() == status for path, status in before.items())
     require_same_table(tmp_path, undisturbed, 20)
-    assert sweep.make_plan(cells(20), store).pending == []
+    assert make_plan(cells(20), store).pending == []
 
 
 def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_path, capsys):
     data = tmp_path / "lake.parquet"
-    datasets.save(datasets.collect("frozenlake", 1_000, 0), data)
+    save(collect("frozenlake", 1_000, 0), data)
     whole = data.read_bytes()
     spec = tmp_path / "spec.yaml"
     own = SETTINGS | {"transitions": None, "data": "lake.parquet"}
     spec.write_text(yaml.safe_dump({"cells": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
-    plan = sweep.make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
-    datasets.save(datasets.collect("frozenlake", 1_000, 9), data)
-    summary = sweep.run(plan, store, Serial(), [])
+    plan = make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
+    save(collect("frozenlake", 1_000, 9), data)
+    summary = execute(plan, store, Serial(), [])
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)
     (record,) = store.failures().values()
     assert "is not the file it was" in record["error"]
@@ -161,11 +163,11 @@ def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
 @pytest.mark.parametrize("backend", [{}, {"backend": "pim", "backend_options": {"simulated_dpus": 2}}])
 def test_an_estimate_is_of_the_right_size(tmp_path, backend):
     store = Store(tmp_path)
-    plan = sweep.make_plan(cells(4, transitions=20_000, episodes=200, tau=100, **backend), store)
+    plan = make_plan(cells(4, transitions=20_000, episodes=200, tau=100, **backend), store)
     guess, untimed = estimates.estimate(plan.pending)
     assert untimed == []
     start = time.perf_counter()
-    sweep.run(plan, store, Serial(), [])
+    execute(plan, store, Serial(), [])
     took = time.perf_counter() - start
     assert took / 6 < guess < took * 6
 
@@ -216,7 +218,7 @@ def interrupt(driver: subprocess.Popen) -> str:
     It ends within INTERRUPT_SECONDS and the time its last words take. On a busy machine that can be long, so the limit
     here is wide; that the promise of 5 seconds holds on a quiet one follows from the constant.
     """
-    assert sweep.INTERRUPT_SECONDS <= 4
+    assert INTERRUPT_SECONDS <= 4
     driver.send_signal(signal.SIGINT)
     try:
         return driver.communicate(timeout=30)[1]
@@ -365,9 +367,9 @@ def test_engine_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments,
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, engine):
     store = Store(tmp_path / "out")
-    plan = sweep.make_plan(cells(2) + cells(2, backend="pim", hardware=True), store)
-    with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
-        sweep.run(plan, store, executors.make(engine), [])
+    plan = make_plan(cells(2) + cells(2, backend="pim", hardware=True), store)
+    with pytest.raises(SwiftRLError, match="requires UPMEM hardware"):
+        execute(plan, store, executors.make(engine), [])
     assert not (tmp_path / "out").exists()
 
 
@@ -406,7 +408,7 @@ def test_the_benchmark_compares_engines(capsys):
 )
 def test_turns_give_every_cell_once_in_order_and_none_whose_device_is_taken(devices, moments):
     asked = list(enumerate(devices))
-    turns = executors._Turns(asked, device=lambda cell: cell[1])
+    turns = Turns(asked, device=lambda cell: cell[1])
     given = []
     for taken in [*moments, *[set()] * len(asked)]:
         cell = turns.next(taken)

@@ -22,8 +22,9 @@ from test_sweep import (
     wait_for,
 )
 
-from swiftrl_core.sweeps import executors, results, sweep
+from swiftrl_core.sweeps import executors, results
 from swiftrl_core.sweeps.executors import Dask
+from swiftrl_core.sweeps.plan import execute, make_plan
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -209,9 +210,7 @@ def test_workers_that_come_later_are_used_and_cells_of_a_device_hold_nobody_up(c
 @pytest.mark.slow
 def test_five_hundred_cells_on_a_local_cluster_with_a_worker_killed(tmp_path, undisturbed):
     store, reporter = Store(tmp_path), Killer()
-    summary = sweep.run(
-        sweep.make_plan(cells(500), store), store, executors.make("dask", workers=2), [reporter]
-    )
+    summary = execute(make_plan(cells(500), store), store, executors.make("dask", workers=2), [reporter])
     assert (summary.done, summary.failed) == (500, 0)
     assert reporter.killed
     table = results.read_table(summary.table)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core.experiments import tasklet_study
+from swiftrl_core.experiments import tasklets as tasklet_study
 from swiftrl_core.util.errors import SwiftRLError
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from swiftrl_core.cli import main
 from swiftrl_core.dpusim import validation
-from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP
-from swiftrl_core.dpusim.timing import dma_cycles
-from swiftrl_core.dpusim.uncertainty import STATED, Uncertainty
+from swiftrl_core.dpusim.program.elf import MRAM_BASE, MRAM_HEAP
+from swiftrl_core.dpusim.timing import STATED, Uncertainty, dma_cycles
 from swiftrl_core.dpusim.validation import counts, hardware, loops, published, throughput
 from swiftrl_core.dpusim.validation.harness import KERNELS, run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error

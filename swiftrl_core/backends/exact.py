@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, pack
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY

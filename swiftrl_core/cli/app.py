@@ -15,8 +15,8 @@ from swiftrl_core import backend as backends
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.tuning import KERNELS
 from swiftrl_core.cli import benches
-from swiftrl_core.data import datasets, environments, evaluation, minari_io
-from swiftrl_core.dpusim import MODEL_VERSION, PROFILES, validation
+from swiftrl_core.data import Dataset, collection, environments, evaluation, files, minari, text_format
+from swiftrl_core.dpusim import HARDWARE_PROFILES, MODEL_VERSION, validation
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.learner import (
@@ -30,8 +30,10 @@ from swiftrl_core.learner import (
     Update,
 )
 from swiftrl_core.sweeps import estimate as estimates
-from swiftrl_core.sweeps import executors, progress, results, spec, sweep
+from swiftrl_core.sweeps import executors, progress, results, spec
 from swiftrl_core.sweeps.job import Job
+from swiftrl_core.sweeps.manifest import prepare_directory, write_run
+from swiftrl_core.sweeps.plan import RESULTS, ends_soon, execute, interrupted, make_plan, require_all
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -129,45 +131,45 @@ def doctor(options: argparse.Namespace) -> None:
 
 def collect(options: argparse.Namespace) -> None:
     """Log transitions of a uniform random policy into a Parquet file."""
-    if not datasets.is_parquet(options.out):
+    if not files.is_parquet(options.out):
         raise SwiftRLError(f"--out {options.out}: collect writes Parquet, so name the file *.parquet")
     environment = environments.resolve(options.env)
-    dataset = datasets.collect(environment, options.transitions, options.seed)
-    datasets.save(dataset, options.out)
+    dataset = collection.collect(environment, options.transitions, options.seed)
+    files.save(dataset, options.out)
     print(f"{options.out}: {len(dataset):,} transitions of {environment.env_id}")
 
 
 def convert(options: argparse.Namespace) -> None:
     """Turn the authors' text format into Parquet, or back, or either from or into Minari; the names decide."""
     dataset = _open_data(options.input, options.env)
-    if exported := minari_io.named(options.output):
+    if exported := minari.named(options.output):
         _export_to_minari(dataset, exported, options.large)
     else:
-        write = datasets.save if datasets.is_parquet(options.output) else datasets.write_text
+        write = files.save if files.is_parquet(options.output) else text_format.write_text
         write(dataset, options.output)
     print(f"{options.output}: {len(dataset):,} transitions")
 
 
-def _open_data(named: str, env: str | None) -> datasets.Dataset:
+def _open_data(named: str, env: str | None) -> Dataset:
     """Read a file, or a data set of Minari's."""
     environment = env and environments.resolve(env)
-    if dataset_id := minari_io.named(named):
-        return minari_io.load(dataset_id, environment)
-    return datasets.open_data(named, environment)
+    if dataset_id := minari.named(named):
+        return minari.load(dataset_id, environment)
+    return files.open_data(named, environment)
 
 
-def _export_to_minari(dataset: datasets.Dataset, dataset_id: str, large: bool) -> None:
-    expected = minari_io.estimate(dataset)
+def _export_to_minari(dataset: Dataset, dataset_id: str, large: bool) -> None:
+    expected = minari.estimate(dataset)
     print(f"Minari will take {expected}", flush=True)
-    if expected.bytes > minari_io.LARGE_BYTES and not large:
+    if expected.bytes > minari.LARGE_BYTES and not large:
         raise SwiftRLError("that is more than 1 GB in Minari: export fewer transitions, or say --large")
-    minari_io.save(dataset, dataset_id)
+    minari.save(dataset, dataset_id)
 
 
 def train_command(options: argparse.Namespace) -> None:
     """Train a learner and write its tables and manifest."""
     _refuse_misfits(options)
-    directory = results.prepare_directory(options.out)
+    directory = prepare_directory(options.out)
     dataset = _open_data(options.data, options.env)
     learner = Learner(
         algorithm=options.algorithm,
@@ -187,7 +189,7 @@ def train_command(options: argparse.Namespace) -> None:
     given = {name: getattr(options, name) for name in PIM_OPTIONS}
     extra = {name: value for name, value in given.items() if value is not None}
     with (
-        sweep.ends_soon(lambda: "interrupted; no result was written"),
+        ends_soon(lambda: "interrupted; no result was written"),
         tqdm(total=options.episodes, unit="episode", disable=options.json or None) as bar,
     ):
         result = train(
@@ -198,7 +200,7 @@ def train_command(options: argparse.Namespace) -> None:
             on_round=lambda episodes, _: bar.update(episodes),
             **extra,
         )
-    manifest = results.write_run(directory, dataset, learner, schedule, options.backend, result)
+    manifest = write_run(directory, dataset, learner, schedule, options.backend, result)
     _report(manifest, options.json, _training_lines(directory, result, options.backend))
 
 
@@ -230,7 +232,7 @@ def evaluate(options: argparse.Namespace) -> None:
 def sweep_command(options: argparse.Namespace) -> None:
     """Run the cells of a specification file that have no row yet, and keep a row for each."""
     asked = spec.read(options.spec)
-    _sweep(options, asked.cells, Store(options.out or sweep.RESULTS / asked.name), where_available=False)
+    _sweep(options, asked.cells, Store(options.out or RESULTS / asked.name), where_available=False)
 
 
 def experiment_list(options: argparse.Namespace) -> None:
@@ -290,7 +292,7 @@ def experiment_notebook(options: argparse.Namespace) -> None:
 
 
 def _notebook_job(options: argparse.Namespace, source: Path) -> notebooks.Job:
-    folder = Path(options.out) if options.out else sweep.RESULTS
+    folder = Path(options.out) if options.out else RESULTS
     given = dict(options.parameter)
     known = notebooks.read_parameters(source)
     if options.size and "size" in known:
@@ -306,7 +308,7 @@ def _sweep(options: argparse.Namespace, cells: list[Job], store: Store, *, where
     Returns the estimated seconds, 0 where no estimate was asked for.
     """
     engine = executors.make(options.engine, workers=options.workers, scheduler=options.scheduler)
-    plan = sweep.make_plan(cells, store, retry_failed=options.retry_failed, where_available=where_available)
+    plan = make_plan(cells, store, retry_failed=options.retry_failed, where_available=where_available)
     for reason in plan.left_out.values():
         print(f"left out: {reason}")
     print(f"{store.directory}: {plan}", flush=True)
@@ -318,9 +320,9 @@ def _sweep(options: argparse.Namespace, cells: list[Job], store: Store, *, where
         print(f"{took}, extrapolated from small runs here{without}", flush=True)
     if options.dry_run:
         return seconds
-    with sweep.ends_soon(lambda: sweep.interrupted(plan, store)):
-        summary = sweep.run(plan, store, engine)
-    sweep.require_all(summary, store)
+    with ends_soon(lambda: interrupted(plan, store)):
+        summary = execute(plan, store, engine)
+    require_all(summary, store)
     print(f"{summary.table}: {summary.done} rows", flush=True)
     return seconds
 
@@ -519,7 +521,7 @@ def _add_train(commands) -> None:
         metavar="K",
         help="simulate K of the DPUs and train all on the CPU, checked against them (default: simulate all)",
     )
-    sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(PROFILES)}")
+    sub.add_argument("--hardware", metavar="NAME", help=f"server to simulate: {', '.join(HARDWARE_PROFILES)}")
     sub.add_argument(
         "--episodes",
         type=int,
@@ -577,7 +579,7 @@ def _add_sweeps(commands) -> None:
 
 
 def _add_sweep_options(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--engine", choices=executors.ENGINES, default="serial", help="what runs the cells")
+    sub.add_argument("--engine", choices=executors.EXECUTORS, default="serial", help="what runs the cells")
     sub.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a Dask cluster; without it, one on this machine"
     )

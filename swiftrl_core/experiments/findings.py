@@ -7,7 +7,8 @@ Each function takes the rows of an experiment, or the table that its docstring n
 import numpy as np
 import pandas as pd
 
-from swiftrl_core.experiments import figures, roofline
+from swiftrl_core.experiments import figures
+from swiftrl_core.experiments import roofline_probe as roofline
 from swiftrl_core.plotting.style import evidence_of, named
 
 LEARNER = ["algorithm", "sampling", "number_format"]

@@ -15,14 +15,14 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from swiftrl_core.experiments import roofline
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments import roofline_probe as roofline
+from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.experiments.precision import Precision
 from swiftrl_core.learner import NumberFormat
-from swiftrl_core.sweeps import sweep
 from swiftrl_core.sweeps.executors import Executor
 from swiftrl_core.sweeps.grid import Grid, combine, unique
 from swiftrl_core.sweeps.job import Job
+from swiftrl_core.sweeps.plan import RESULTS, execute, make_plan, require_all
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
@@ -150,18 +150,18 @@ def run_experiment(
     experiment = find(experiment)
     store = Store(directory or default_directory(experiment, size), experiment.columns)
     cells = expand(experiment, size)
-    plan = sweep.make_plan(cells, store, retry_failed=True, where_available=experiment.where_available)
+    plan = make_plan(cells, store, retry_failed=True, where_available=experiment.where_available)
     for reason in plan.left_out.values():
         print(f"left out: {reason}")
-    sweep.require_all(sweep.run(plan, store, engine), store)
+    require_all(execute(plan, store, engine), store)
     return store.table(cell.config_hash for cell in plan.cells)
 
 
 def default_directory(experiment: Experiment, size: str, root: str | os.PathLike | None = None) -> Path:
     """Return where an experiment's rows go: `ROOT/ID/PROFILE`, by default in `results`; a part's in a folder below."""
     if experiment.part_of is None:
-        return Path(root or sweep.RESULTS) / experiment.id / size
-    return Path(root or sweep.RESULTS) / experiment.part_of / size / experiment.id
+        return Path(root or RESULTS) / experiment.id / size
+    return Path(root or RESULTS) / experiment.part_of / size / experiment.id
 
 
 def draw(experiment: str | Experiment, table: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner, Sampling
 from swiftrl_core.learner.layout import constant, struct
 from swiftrl_core.util.errors import SwiftRLError

@@ -59,12 +59,14 @@ def open_backend(
             f"early_exit does not apply to {learner.sampling} {learner.algorithm}, whose episodes differ by their "
             "random draws: leave it out, or use SEQ or STR q_learning"
         )
-    if early_exit and learner.decays:
+    if early_exit and learner.decaying_alpha:
         raise SwiftRLError(
             f"early_exit does not apply to alpha_schedule {learner.alpha_schedule}, whose episodes differ by their "
             "alpha: leave it out, or use constant"
         )
-    return CpuBackend(problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decays)
+    return CpuBackend(
+        problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decaying_alpha
+    )
 
 
 def available_threads() -> int:

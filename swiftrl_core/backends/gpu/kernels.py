@@ -40,7 +40,7 @@ class Tables(StrEnum):
 
 def shared_bytes(problem: Problem) -> int:
     """Return the bytes of a block's tables: one for each of its lanes, and in a frozen bootstrap the states' values."""
-    beside = problem.n_states if problem.learner.freezes else 0
+    beside = problem.n_states if problem.learner.frozen_bootstrap else 0
     return LANES * (problem.entries + beside) * problem.learner.dtype.itemsize
 
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from dpu import recorder
-from swiftrl_core.dpusim.compile import chip_named
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.program.compile import chip_named
+from swiftrl_core.dpusim.program.elf import load_program
 
 ALLOCATE_ALL = 0xFFFFFFFF
 MRAM, IRAM = 0x08000000, 0x80000000

@@ -1,0 +1,191 @@
+"""Populations of independent agents as runs of an experiment: how good they are, how far they agree, what they cost."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from swiftrl_core.backend import Problem
+from swiftrl_core.backends.pim.binding import hardware_reason
+from swiftrl_core.backends.pim.kernels import compile_agents
+from swiftrl_core.data import collect, environments, evaluation
+from swiftrl_core.data.environments import Environment
+from swiftrl_core.learner import Learner
+from swiftrl_core.sweeps.probe import Probe
+from swiftrl_core.sweeps.results import column
+from swiftrl_core.training import agents as multi_agent
+from swiftrl_core.training.agents import MultiAgentResult
+from swiftrl_core.util.errors import SwiftRLError
+
+ALPHAS = 0.01, 1.0
+GAMMAS = 0.5, 0.995
+"""Ends of the grid of agents."""
+SMALL_TRANSITIONS = 500
+"""For an estimate."""
+
+
+def _a_value_an_agent(name: str) -> pa.Field:
+    return column(name, pa.list_(pa.float64()), nullable=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agents(
+    Probe,
+    kind_of_run="Agents",
+    found=pa.schema(
+        [
+            column("rewarded", pa.int64()),  # transitions with a positive reward
+            column("updates", pa.int64()),
+            column("tables_sha256", pa.string()),  # of all raw tables' bytes
+            # of agents that differ: each one's own, and what the population comes to
+            _a_value_an_agent("alpha"),
+            _a_value_an_agent("gamma"),
+            _a_value_an_agent("exact_return"),
+            _a_value_an_agent("agreement"),  # share of states decided as most agents do
+            column("optimum", pa.float64(), nullable=True),
+            column(
+                "majority_return", pa.float64(), nullable=True
+            ),  # exact, of the majority's choice in each state
+            column("mean_return", pa.float64(), nullable=True),  # exact, of the mean of all tables
+            # the time, in seconds, and what it is
+            column("cpu_to_pim", pa.float64()),
+            column("pim_kernel", pa.float64()),
+            column("pim_to_cpu", pa.float64()),
+            column("evidence", pa.string()),
+            column("dpus", pa.int64(), nullable=True),
+            column("hardware_profile", pa.string(), nullable=True),
+            column("model_version", pa.string(), nullable=True),
+            column("machine", pa.string()),
+            column("machine_details", pa.string()),  # JSON
+        ]
+    ),
+):
+    """A population that learns from the same data, every agent for itself.
+
+    Attributes
+    ----------
+    environment, transitions, seed
+        Of the data set; the seed also of the agents' generators.
+    agents : int
+    side : int, optional
+        Agents differ: `side` alphas from `ALPHAS` (geometric) by as many gammas from `GAMMAS` (geometric in 1 - gamma),
+        so that there are side ** 2 of them. Without it all are alike.
+    number_format : str
+    episodes : int
+        Passes of each agent over the data.
+    backend : str
+        pim, cpu or gpu.
+    agents_per_dpu, simulated_dpus : int, optional
+        For pim, see `multi_agent.train_agents`.
+    """
+
+    environment: str
+    transitions: int
+    agents: int
+    side: int | None = None
+    number_format: str = "FP32"
+    episodes: int
+    backend: str
+    agents_per_dpu: int | None = None
+    simulated_dpus: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.side is not None and self.side**2 != self.agents:
+            raise SwiftRLError(f"agents is {self.agents}: a grid of side {self.side} has {self.side**2}")
+
+    @property
+    def device(self) -> str | None:
+        """What the backend runs on, if not on the host's own processor."""
+        return self.backend if self.backend in ("gpu", "pim") else None
+
+    @property
+    def updates(self) -> int:
+        """Updates of those agents whose time counts: on the simulator, of the agents that it runs."""
+        run = (self.simulated_dpus or self.agents) * (self.agents_per_dpu or 1)
+        return min(run, self.agents) * self.transitions * self.episodes
+
+    def small(self, times: int) -> Self:
+        """Return the same agents on few data, for a few passes."""
+        transitions = min(self.transitions, times * SMALL_TRANSITIONS)
+        return replace(self, transitions=transitions, episodes=min(self.episodes, times))
+
+    def kernel(self) -> Path | None:
+        """Return the ELF of the agents' kernel where it is simulated, or None."""
+        if self.backend != "pim" or hardware_reason() is None:
+            return None
+        world = environments.resolve(self.environment)
+        problem = Problem(
+            Learner(number_format=self.number_format, reward_range=world.reward_range),
+            world.n_states,
+            world.n_actions,
+        )
+        return compile_agents(problem, self.agents_per_dpu or 1, for_hardware=False)
+
+    def missing(self) -> str | None:
+        """Return why the backend cannot be used here, or None."""
+        reason = multi_agent.module(self.backend).available()
+        return reason and f"backend {self.backend} is not available here: {reason}"
+
+    def measure(self) -> dict[str, Any]:
+        """Train all agents; evaluate them where they differ."""
+        world = environments.resolve(self.environment)
+        dataset = collect(world, self.transitions, self.seed)
+        options = {"agents_per_dpu": self.agents_per_dpu, "simulated_dpus": self.simulated_dpus}
+        given = {name: value for name, value in options.items() if value is not None}
+        result = multi_agent.train_agents(
+            dataset, self._learners(world), self.agents, self.episodes, self.seed, self.backend, **given
+        )
+        learned = {
+            "rewarded": int((dataset.reward > 0).sum()),
+            "updates": result.updates,
+            "tables_sha256": hashlib.sha256(np.ascontiguousarray(result.tables)).hexdigest(),
+        }
+        return learned | _quality(world, result, self.side) | _times(result)
+
+    def _learners(self, world: Environment) -> Learner | tuple[Learner, ...]:
+        learner = Learner(number_format=self.number_format, reward_range=world.reward_range)
+        if self.side is None:
+            return learner
+        alphas = np.geomspace(*ALPHAS, self.side).round(3)
+        gammas = (1 - np.geomspace(1 - GAMMAS[0], 1 - GAMMAS[1], self.side)).round(4)
+        return multi_agent.spread(learner, *(axis.ravel() for axis in np.meshgrid(alphas, gammas)))
+
+
+def _quality(world: Environment, result: MultiAgentResult, side: int | None) -> dict[str, Any]:
+    names = ("alpha", "gamma", "exact_return", "agreement", "optimum", "majority_return", "mean_return")
+    if side is None:
+        return dict.fromkeys(names)
+    values, learners = result.values, result.learners
+    majority = np.eye(world.n_actions)[multi_agent.majority(values)]
+    found = (
+        [learner.alpha for learner in learners],
+        [learner.gamma for learner in learners],
+        [evaluation.exact_return(world, table) for table in values],
+        multi_agent.agreement(values, ~world.terminal).tolist(),
+        evaluation.optimal_return(world),
+        evaluation.exact_return(world, majority),
+        evaluation.exact_return(world, learners[0].to_values(result.mean)),
+    )
+    return dict(zip(names, found, strict=True))
+
+
+def _times(result: MultiAgentResult) -> dict[str, Any]:
+    machine, times = result.machine, result.breakdown
+    version = machine.get("model_version")
+    return {
+        "cpu_to_pim": times.cpu_to_pim,
+        "pim_kernel": times.pim_kernel,
+        "pim_to_cpu": times.pim_to_cpu,
+        "evidence": str(times.evidence),
+        "dpus": machine.get("dpus"),
+        "hardware_profile": machine.get("hardware"),
+        "model_version": None if version is None else str(version),
+        "machine": machine["name"],
+        "machine_details": json.dumps(machine, sort_keys=True),
+    }

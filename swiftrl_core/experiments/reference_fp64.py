@@ -1,0 +1,74 @@
+"""Q-learning in double precision, in the shape of the code that the paper's authors released: a yardstick, no backend.
+
+Other number formats are held against it, and the engine is timed against it (`reference_fp64.c` has the loop).
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+
+import numpy as np
+
+from swiftrl_core.data import Dataset
+from swiftrl_core.util import toolchain
+
+SOURCE = Path(__file__).parent / "reference_fp64.c"
+RECORD = np.dtype(
+    [("state", "<i4"), ("action", "<i4"), ("reward", "<f8"), ("next_state", "<i4"), ("terminated", "<i4")]
+)
+"""A transition in 24 bytes, its reward a double."""
+
+
+def records(dataset: Dataset) -> np.ndarray:
+    """Return a data set's transitions, (rows,) `RECORD`."""
+    found = np.empty(len(dataset), RECORD)
+    for name in RECORD.names:
+        found[name] = getattr(dataset, name)
+    return found
+
+
+def learn(q: np.ndarray, rows: np.ndarray, alpha: float, gamma: float) -> None:
+    """Make an update for every row, one after the other.
+
+    Parameters
+    ----------
+    q : float64 array (states, actions)
+        Changed in place.
+    rows : (rows,) `RECORD`
+        Contiguous.
+    alpha, gamma : float
+    """
+    library().learn_doubles(q.ctypes.data, rows.ctypes.data, len(rows), q.shape[1], alpha, gamma)
+
+
+def train(
+    dataset: Dataset, cores: int, episodes: int, tau: int, alpha: float = 0.1, gamma: float = 0.95
+) -> np.ndarray:
+    """Train SEQ Q-learning on several cores as `training.train` does, but for the precision.
+
+    Returns
+    -------
+    float64 array (states, actions)
+    """
+    chunks = np.array_split(
+        records(dataset), cores
+    )  # contiguous, the first ones a row longer: `chunks.split`
+    q = np.zeros((dataset.n_states, dataset.n_actions))
+    for start in range(0, episodes, tau):
+        tables = np.repeat(q[np.newaxis], cores, axis=0)
+        for table, chunk in zip(tables, chunks, strict=True):
+            for _ in range(min(tau, episodes - start)):
+                learn(table, chunk, alpha, gamma)
+        q = tables.mean(axis=0)
+    return q
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Return `reference_fp64.c`, compiled as the authors' release would be: -O2."""
+    found = ctypes.CDLL(str(toolchain.compile_shared_library([SOURCE], flags=["-O2"])))
+    pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    found.learn_doubles.argtypes = [pointer, pointer, number, number, real, real]
+    found.store_only.argtypes = [pointer, number]
+    found.learn_doubles.restype = found.store_only.restype = None
+    return found
