@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from swiftrl_core import backend as backends
-from swiftrl_core.backends.pim.binding import hardware_reason
+from swiftrl_core.backends.pim.binding import hardware_reason, simulation_notice
 from swiftrl_core.backends.pim.tuning import KERNELS
 from swiftrl_core.cli import benches
 from swiftrl_core.data import Dataset, collection, environments, evaluation, files, minari, text_format
@@ -171,6 +171,9 @@ def train_command(options: argparse.Namespace) -> None:
     _refuse_misfits(options)
     directory = prepare_directory(options.out)
     dataset = _open_data(options.data, options.env)
+    notice = simulation_notice(options.hardware) if options.backend == "pim" else None
+    if notice is not None:
+        print(notice, file=sys.stderr if options.json else sys.stdout, flush=True)
     learner = Learner(
         algorithm=options.algorithm,
         sampling=options.sampling,
