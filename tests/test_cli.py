@@ -74,6 +74,14 @@ def test_from_collecting_to_evaluating(tmp_path, lake, capsys, backend):
     )
 
 
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_the_first_line_says_when_pim_is_simulated(tmp_path, lake, capsys, stream):
+    arguments = train_arguments(lake, tmp_path / "run", "--backend", "pim", "--hardware", "upimulator-server")
+    assert main([*arguments, *(["--json"] if stream == "err" else [])]) == 0
+    lines = getattr(capsys.readouterr(), stream).splitlines()
+    assert lines[0].startswith("PIM is simulated (hardware profile upimulator-server): ")
+
+
 def test_tasklets_write_the_engine_s_table(tmp_path, lake):
     for out, options in (("one", ["--tasklets", "11"]), ("two", ["--backend", "cpu"])):
         assert main(train_arguments(lake, tmp_path / out, "--bootstrap", "frozen", *options)) == 0

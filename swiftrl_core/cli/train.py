@@ -1,11 +1,13 @@
 """`swiftrl train`: one training run, whose options are the fields of `Learner` and `Schedule`."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from tqdm import tqdm
 
 from swiftrl_core import backend as backends
+from swiftrl_core.backends.pim.binding import simulation_notice
 from swiftrl_core.backends.pim.tuning import KERNELS
 from swiftrl_core.cli.data import add_env, open_data
 from swiftrl_core.cli.options import add_json, add_settings, flag, given, report
@@ -74,6 +76,8 @@ def _add_backend(group: argparse._ArgumentGroup) -> None:
 def train(options: argparse.Namespace) -> None:
     """Train a learner and write its tables and manifest."""
     schedule, backend_options = _schedule(options), _backend_options(options)
+    if options.backend == "pim" and (notice := simulation_notice(backend_options.get("hardware"))):
+        print(notice, file=sys.stderr if options.json else sys.stdout, flush=True)
     directory = manifest.prepare_directory(options.out)
     dataset = open_data(options.data, options.env)
     learner = _learner(options, dataset.reward_range)

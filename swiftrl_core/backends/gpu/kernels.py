@@ -51,11 +51,7 @@ def placement(problem: Problem, shared_limit: int) -> Tables:
 
 def switches(problem: Problem, tables: Tables) -> list[str]:
     """Return the build switches, as compiler arguments."""
-    values = problem.learner.switches | {
-        "N_STATES": problem.n_states,
-        "N_ACTIONS": problem.n_actions,
-        "TABLES": list(Tables).index(tables),
-    }
+    values = problem.switches | {"TABLES": list(Tables).index(tables)}
     return [f"-D{name}={value}" for name, value in values.items()]
 
 

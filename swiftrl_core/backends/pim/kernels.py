@@ -177,8 +177,7 @@ def _compile(
     *,
     for_hardware: bool,
 ) -> Path:
-    counts = {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    defines = problem.learner.switches | counts | (sizes or {})
+    defines = problem.switches | (sizes or {})
     if for_hardware:
         return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
     return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])
