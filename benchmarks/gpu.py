@@ -14,8 +14,7 @@ import numpy as np
 
 from swiftrl_core.backend import Backend, Evidence, Problem, open_backend
 from swiftrl_core.backends.gpu.device import CudaDevice, unavailable_reason
-from swiftrl_core.data import datasets
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util.errors import SwiftRLError
@@ -74,7 +73,7 @@ def cpu_rate(dataset: Dataset, learner: Learner, cores: int) -> float:
 def cases(backends: tuple[str, ...] = BACKENDS) -> Iterator[dict]:
     """Measure every case on the given backends; yield a row each."""
     for environment, transitions in TRANSITIONS.items():
-        dataset = datasets.collect(environment, transitions, seed=0)
+        dataset = collect(environment, transitions, seed=0)
         for number_format in FORMATS:
             learner = Learner(number_format=number_format, reward_range=dataset.reward_range)
             problem = Problem(learner, dataset.n_states, dataset.n_actions)
