@@ -20,7 +20,7 @@ from swiftrl_core.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 MADE = ("docs/_build", "docs/generated", "docs/notebooks", ".venv", "results/")
 """Where paths may lie that a fresh clone does not have."""
 
