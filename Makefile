@@ -55,7 +55,7 @@ notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
 	$(BIN)/swiftrl experiment notebook all --size smoke --timeout 600 --workers 2
 
 figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
-	$(BIN)/python -m swiftrl_core.experiments.regenerate results
+	$(BIN)/swiftrl figures results
 
 paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
 	$(BIN)/swiftrl experiment run all --size paper --dry-run
