@@ -49,7 +49,7 @@ class Coefficients:
 
     @property
     def largest_gap(self) -> float:
-        """Update vr: the largest |Tbar - Qbar|, in units, that a round may start with; see `fixed_point.h`."""
+        """Update vr: the largest `|Tbar - Qbar|`, in units, that a round may start with; see `fixed_point.h`."""
         return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
 
     def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:

@@ -119,9 +119,11 @@ struct tasklet {
   int64_t dma_pending; /* cycles of the transfers that this op or step started */
 };
 
-/* The performance counter: what it counts, and the cycle and the instruction at which it started. */
+/* The performance counter: what it counts, what it shows while it counts nothing, and the cycle and the instruction at
+ * which it started. */
 struct perf {
   int32_t mode;
+  uint32_t frozen;
   int64_t cycles, instructions;
 };
 

@@ -31,6 +31,7 @@ CODE_FLAGS = (
     "-fno-sanitize=all -fomit-frame-pointer -mllvm -disable-lsr -fno-vectorize -fno-slp-vectorize "
     "-ffp-contract=off -fsigned-char -UNDEBUG -ffunction-sections -fdata-sections -g -gdwarf-4"
 ).split()
+DEFAULT_STACK_BYTES = 1024
 LINK_FLAGS = ("-nostdlib", "-Wl,--gc-sections", "-Wl,-z,max-page-size=8")
 
 
@@ -69,7 +70,7 @@ def compile_kernel(
     source: str | Path,
     defines: Mapping[str, object] | None = None,
     nr_tasklets: int = 1,
-    stack_size: int = 1024,
+    stack_size: int | None = None,
     include_dirs: Iterable[str | Path] = (),
     opt: str = "-O2",
     chip: str = "v1A",
@@ -81,11 +82,13 @@ def compile_kernel(
     source : path
         The C file. It finds its own folder's headers by `#include "..."`.
     defines : mapping, optional
-        Macros: name to value; None defines the bare name.
+        Macros: name to value; None defines the bare name. As with the SDK's compiler, `NR_TASKLETS` and
+        `STACK_SIZE_DEFAULT` set what they name.
     nr_tasklets : int
         Tasklets to start, 1 to the chip's number of threads.
-    stack_size : int
-        Bytes of stack per tasklet, a multiple of 8.
+    stack_size : int, optional
+        Bytes of stack per tasklet, a multiple of 8; defines `STACK_SIZE_DEFAULT`. Without it a stack has 1,024 bytes
+        and the macro is not defined.
     include_dirs : iterable of path
         More folders to search for headers.
     opt : str
@@ -106,9 +109,15 @@ def compile_kernel(
     """
     source = Path(source)
     sizes = chip_named(chip)
-    _check(source, nr_tasklets, stack_size, sizes)
-    values = {"NR_TASKLETS": nr_tasklets, "STACK_SIZE_DEFAULT": stack_size, **(defines or {})}
-    values |= {"DPU": 1, "__dpu__": 1, f"__dpu_{chip}__": 1, **_sizes(nr_tasklets, stack_size, sizes)}
+    values = {"NR_TASKLETS": nr_tasklets, **(defines or {})}
+    if stack_size is not None:
+        values.setdefault("STACK_SIZE_DEFAULT", stack_size)
+    tasklets, stack = (
+        _number(values, "NR_TASKLETS"),
+        _number(values, "STACK_SIZE_DEFAULT", DEFAULT_STACK_BYTES),
+    )
+    _check(source, tasklets, stack, sizes)
+    values |= {"DPU": 1, "__dpu__": 1, f"__dpu_{chip}__": 1, **_sizes(tasklets, stack, sizes)}
     flags = [
         opt,
         *CODE_FLAGS,
@@ -123,6 +132,14 @@ def compile_kernel(
         )
     except CompileError as error:
         raise CompileError(_explain(source, str(error), sizes)) from None
+
+
+def _number(values: Mapping[str, object], name: str, default: int | None = None) -> int:
+    """Return the decimal number that a macro stands for."""
+    try:
+        return int(values.get(name, default))
+    except (TypeError, ValueError):
+        raise CompileError(f"{name}={values[name]} is not a decimal number; define one") from None
 
 
 def _check(source: Path, nr_tasklets: int, stack_size: int, chip: Chip) -> None:
