@@ -16,6 +16,7 @@ from swiftrl_core.data import Dataset, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.experiments import figures
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat
+from swiftrl_core.plotting.policy import policy_on_map
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -106,7 +107,7 @@ class Explorer(ipywidgets.VBox):
         except SwiftRLError as error:
             self.told.value = f"<b>{error}</b>"
             return
-        self.lake.value = _png(figures.fig_policy(evaluation.policy_on_map(self._environment, table)))
+        self.lake.value = _png(figures.fig_policy(policy_on_map(self._environment, table)))
         self.curve.value = _png(figures.fig_learning_curve(curve))
         reached = curve["exact_return"].iloc[-1]
         often = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"
