@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from swiftrl_core.cli import main
 from swiftrl_core.experiments import backends, quickstart, strong_scaling, synchronisation, time_to_optimum
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.experiment import Plot
-from swiftrl_core.experiments.regenerate import regenerate
 from swiftrl_core.plotting import captions, intervals
 from swiftrl_core.plotting.style import COLUMN_INCHES, PAGE_INCHES, save
 from swiftrl_core.plotting.style import PARTS as NAMES_OF_PARTS
@@ -86,8 +86,10 @@ def test_the_reference_is_small_and_says_nothing_of_whose_machine_it_was():
         assert b"/root/" not in content
 
 
-def test_the_readme_quotes_the_reference(scaling):
-    readme = " ".join((REFERENCE.parent.parent / "README.md").read_text().split())
+def test_the_readme_and_the_docs_quote_the_reference(scaling):
+    docs = REFERENCE.parent.parent / "docs"
+    pages = {page.name: page.read_text() for page in [docs.parent / "README.md", *docs.glob("*.md")]}
+    readme = " ".join(pages["README.md"].split())
     table = strong_scaling.table_strong_scaling(scaling)
     ends = table[table["cores"] == 2000].groupby("environment")["speedup"].agg(["min", "max"])
     lake, taxi = (
@@ -105,10 +107,11 @@ def test_the_readme_quotes_the_reference(scaling):
     faster = (
         f"{lake:.0f} times the updates a second of the paper's on FrozenLake and {taxi:.0f} times on Taxi"
     )
-    assert f"Its kernel, tuned, makes {faster}" in readme
+    assert f"Its kernel, tuned, makes {faster}" in " ".join(pages["tasklets.md"].split())
+    assert "](docs/strong_scaling.png)" in readme
     for name in ("strong_scaling", "synchronisation", "time_to_optimum"):
-        assert f"](docs/{name}.png)" in readme
-        assert 0 < (REFERENCE.parent.parent / "docs" / f"{name}.png").stat().st_size < 100_000
+        assert f"]({name}.png)" in pages["experiments.md"]
+        assert 0 < (docs / f"{name}.png").stat().st_size < 100_000
 
 
 # --- regeneration -----------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ def checksums(folder: Path) -> dict[str, str]:
     ],
     ids=["some", "all"],
 )
-def test_regenerating_twice_gives_the_same_bytes_and_executes_no_run(tmp_path, monkeypatch, folders):
+def test_regenerating_twice_gives_the_same_bytes_and_executes_no_run(tmp_path, monkeypatch, capsys, folders):
     def never(*_, **__):
         raise AssertionError("regeneration executed a run")
 
@@ -139,8 +142,7 @@ def test_regenerating_twice_gives_the_same_bytes_and_executes_no_run(tmp_path, m
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
-    written, problems = regenerate(tmp_path)
-    assert not problems
+    assert main(["figures", str(tmp_path)]) == 0
     first = checksums(tmp_path)
     expected = {
         plot.name
@@ -150,10 +152,9 @@ def test_regenerating_twice_gives_the_same_bytes_and_executes_no_run(tmp_path, m
     }
     assert {Path(name).stem for name in first} == expected
     assert len(first) == 3 * len(expected)
-    again, problems = regenerate(tmp_path)
-    assert not problems
+    assert main(["figures", str(tmp_path)]) == 0
     assert checksums(tmp_path) == first
-    assert len(written) == len(again) == len(first)
+    assert len(capsys.readouterr().out.splitlines()) == 2 * len(first)
 
 
 def test_a_figure_is_regenerated_from_the_table_it_showed(tmp_path):
@@ -163,21 +164,19 @@ def test_a_figure_is_regenerated_from_the_table_it_showed(tmp_path):
     save(quickstart.fig_learning_curve(curve), curve, tmp_path, "learning_curve")
     before = checksums(tmp_path)
     (tmp_path / "learning_curve.png").unlink()
-    written, problems = regenerate(tmp_path)
-    assert len(written) == 3
-    assert not problems
+    assert main(["figures", str(tmp_path)]) == 0
     assert checksums(tmp_path) == before
 
 
-def test_regeneration_reports_what_it_cannot_read_and_draws_the_rest(tmp_path):
+def test_regeneration_reports_what_it_cannot_read_and_draws_the_rest(tmp_path, capsys):
     shutil.copytree(REFERENCE / "02_datasets", tmp_path / "02_datasets")
     shutil.copytree(REFERENCE / "08_roofline", tmp_path / "08_roofline")
     (tmp_path / "02_datasets" / "table.json").unlink()
-    written, problems = regenerate(tmp_path)
-    (problem,) = problems
-    assert "02_datasets/table.parquet is not a finished table" in problem
-    assert "roofline.pdf" in {path.name for path in written}
-    assert regenerate(tmp_path / "nothing") == ([], [])
+    assert main(["figures", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "02_datasets/table.parquet is not a finished table" in printed.err
+    assert "roofline.pdf" in printed.out
+    assert main(["figures", str(tmp_path / "nothing")]) == 1
 
 
 # --- every figure -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.registry import EXPERIMENTS, SIZES, expand
@@ -112,7 +112,7 @@ def test_combinations_that_come_to_the_same_are_one():
 
 
 def test_a_grid_of_what_a_run_does_not_have_is_told():
-    with pytest.raises(SwiftRLError, match="corez is not a setting of a Run: choose from environment"):
+    with pytest.raises(SwiftRLError, match="corez is not a setting of a Run: choose from algorithm"):
         combine({"corez": 3})
     with pytest.raises(SwiftRLError, match="tau is not a setting of a Speed"):
         combine({"tau": 3}, Speed)
@@ -152,7 +152,7 @@ def test_a_specification_expands_in_the_file_s_order_each_cell_once(tmp_path):
 
 
 def test_a_specification_s_data_lie_beside_it(tmp_path):
-    datasets.save(datasets.collect("frozenlake", 300, 0), tmp_path / "lake.parquet")
+    save(collect("frozenlake", 300, 0), tmp_path / "lake.parquet")
     path = tmp_path / "files.yaml"
     path.write_text("grid: {data: lake.parquet, backend: cpu, cores: [1, 2]}")
     read = spec.read(path)
@@ -170,7 +170,7 @@ WRONG = {
     "grid:\n  alpha: 1e-3": "line 2: alpha is the text '1e-3': write the number 0.001",
     "grid:\n  alpha:\n  - 0.1\n  - 1e-3": "line 4: alpha is the text '1e-3'",
     "base:\n  alpha: 1e-3\ngrid: {cores: 2}": "line 2: alpha is the text",
-    "grid:\n  cores: 4\n  corez: 5": "line 3: corez is not a setting of a cell",
+    "grid:\n  cores: 4\n  corez: 5": "line 3: corez is not a setting of a run",
     "grid: {cores: 4}\nsettings: {}": "line 2: settings is not a key here",
     "grid:\n  cores: 4\n  cores: 5": "line 3: cores is given a second time",
     "grid:\n  seed: 1\n  cores: []": "line 3: cores has no values, so the grid is empty",

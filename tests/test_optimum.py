@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
+from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.experiments import time_to_optimum as optimum
 from swiftrl_core.experiments.aggregation import first_that_lasts
 
@@ -99,7 +99,8 @@ def test_fewer_cores_lend_the_kernel_s_growth_and_nothing_else():
         in_place = kernel(100, size / 100) + 0.25 + 0.125
         assert table.loc[("pim", size), "seconds_in_place"] == pytest.approx(in_place)
         sent = [
-            transfer_seconds(resolve_profile(PROFILE), "to_dpu", 100, 8 * n // 100) for n in (size, 1_000_000)
+            transfer_seconds(resolve_hardware(PROFILE), "to_dpu", 100, 8 * n // 100)
+            for n in (size, 1_000_000)
         ]
         load = sent[0] + (0.5 - sent[1]) * size / 1_000_000
         assert table.loc[("pim", size), "seconds"] == pytest.approx(in_place + load)

@@ -34,12 +34,12 @@ KERNELS_AND_SIMULATOR = (
     "dpu_src/learner.c",
     "dpu_src/td_update.h",
     "swiftrl_core/backends/cpu/engine.c",
-    "swiftrl_core/dpusim/costs.h",
-    "swiftrl_core/dpusim/include/mram.h",
-    "swiftrl_core/dpusim/link.ld",
-    "swiftrl_core/dpusim/machine.c",
-    "swiftrl_core/dpusim/runtime.S",
-    "swiftrl_core/dpusim/runtime.c",
+    "swiftrl_core/dpusim/machine/costs.h",
+    "swiftrl_core/dpusim/program/include/mram.h",
+    "swiftrl_core/dpusim/program/link.ld",
+    "swiftrl_core/dpusim/machine/machine.c",
+    "swiftrl_core/dpusim/program/runtime.S",
+    "swiftrl_core/dpusim/program/runtime.c",
 )
 """Some of what the package compiles where it runs; the test compares the rest with the tree."""
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
 from swiftrl_core.experiments.grids import (
     PAPER_CORES,

@@ -21,10 +21,10 @@ from matplotlib.patches import Patch
 
 from swiftrl_core.backend import Evidence, Problem
 from swiftrl_core.backends.pim.tuning import Step
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.dpusim import MODEL_VERSION
-from swiftrl_core.dpusim.timing import resolve_profile
+from swiftrl_core.dpusim.timing import resolve_hardware
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary, check_size
 from swiftrl_core.experiments.grids import PAPER_CHUNK
 from swiftrl_core.experiments.kernel_variants import NAMES, TASKLETS, Kind, Variant, reference, run, variants
@@ -143,7 +143,7 @@ def _case(environment: str, number_format: NumberFormat, sampling: Sampling, dpu
         "number_format": number_format.value,
         "sampling": sampling.value,
         "dpus": dpus,
-        "hardware_profile": resolve_profile(None).name,
+        "hardware_profile": resolve_hardware(None).name,
         "model_version": MODEL_VERSION,
     }
     baseline = [row for row in rows if row["kind"] == Kind.PAPER][-1]
@@ -158,7 +158,7 @@ def _hidden_transfers(before: dict) -> dict:
     """
     cycles = before["cycles"] - before["dma_cycles"]
     share = cycles / before["cycles"]
-    profile = resolve_profile(None)
+    profile = resolve_hardware(None)
     kernel_ms = before["launch_ms"] - 1e3 * profile.launch_s
     return before | {
         "step": "double buffering",

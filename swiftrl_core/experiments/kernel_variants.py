@@ -17,11 +17,11 @@ from swiftrl_core.backends.pim import kernels
 from swiftrl_core.backends.pim.backend import PimBackend
 from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.tuning import Step
-from swiftrl_core.data.datasets import Dataset
-from swiftrl_core.dpusim.timing import launch_seconds, resolve_profile
+from swiftrl_core.data import Dataset
+from swiftrl_core.dpusim.timing import launch_seconds, resolve_hardware
 from swiftrl_core.experiments import reference_fp64
 from swiftrl_core.learner import Bootstrap, Learner, NumberFormat, Sampling, random_states
-from swiftrl_core.learner.chunks import Chunks, split
+from swiftrl_core.learner.chunks import Chunks, lengths, split
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY, constant
 from swiftrl_core.training import aggregation
 
@@ -137,7 +137,7 @@ def run(variant: Variant, program: Path, dataset: Dataset, dpus: int) -> tuple[d
         "dma_cycles": sum(float(run.dma_cycles.sum()) for run in runs) / updates,
         "dma_bytes": sum(int(run.dma_bytes_read.sum() + run.dma_bytes_written.sum()) for run in runs)
         / updates,
-        "launch_ms": 1e3 * launch_seconds(resolve_profile(None), max(run.cycles for run in runs)),
+        "launch_ms": 1e3 * launch_seconds(resolve_hardware(None), max(run.cycles for run in runs)),
     }
     return cost, table
 
@@ -154,7 +154,7 @@ def reference(dataset: Dataset, learner: Learner, cores: int, *, scaled_index: b
     scaled_index : bool
         RAN draws as `dpu_src/study/scaled_index.c` does, not as `lcg_below`.
     """
-    parts = np.array_split(reference_fp64.records(dataset), cores)  # contiguous, the first ones a row longer
+    parts = np.split(reference_fp64.records(dataset), np.cumsum(lengths(len(dataset), cores))[:-1])
     states = random_states(0, np.arange(cores))
     orders = [
         list(_orders(learner.sampling, len(part), state, scaled_index))

@@ -12,8 +12,7 @@ import pyarrow as pa
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import compile_agents
-from swiftrl_core.data import environments, evaluation
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
 from swiftrl_core.sweeps.probe import Probe

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.experiments import reference_fp64
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary

@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from swiftrl_core.backend import Problem, open_backend
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim import MODEL_VERSION
-from swiftrl_core.dpusim.timing import dma_cycles, resolve_profile
+from swiftrl_core.dpusim.timing import dma_cycles, resolve_hardware
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
 from swiftrl_core.experiments import reference_fp64
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
-from swiftrl_core.util import toolchain
+from swiftrl_core.util.toolchain import INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "roofline.c"
 RECORD_BYTES = 8
@@ -211,7 +211,7 @@ def _doubles(dataset: Dataset, repetitions: int) -> float:
 
 
 def _dpu_bandwidth(speed: Speed) -> dict:
-    server = resolve_profile(None)
+    server = resolve_hardware(None)
     if speed.name == "WRAM":
         rate, source = ENTRY_BYTES * server.clock_hz, f"hardware profile {server.name}: a 4-byte load a cycle"
     else:
@@ -221,7 +221,7 @@ def _dpu_bandwidth(speed: Speed) -> dict:
 
 
 def _dpu_peak(speed: Speed) -> dict:
-    server, cycles = resolve_profile(None), DPU_PEAKS[speed.name]
+    server, cycles = resolve_hardware(None), DPU_PEAKS[speed.name]
     often = "1 instruction a cycle" if cycles == 1 else f"one in {cycles} cycles"
     found = _rate(
         server.clock_hz / cycles, "operations/s", "modelled", f"hardware profile {server.name}: {often}"
@@ -230,7 +230,7 @@ def _dpu_peak(speed: Speed) -> dict:
 
 
 def _dpu_learner(speed: Speed) -> dict:
-    server, dataset = resolve_profile(None), collect(speed.environment, speed.transitions, seed=0)
+    server, dataset = resolve_hardware(None), collect(speed.environment, speed.transitions, seed=0)
     learner = Learner(number_format=speed.number_format, reward_range=dataset.reward_range)
     problem = Problem(learner, dataset.n_states, dataset.n_actions)
     opened = open_backend("pim", problem, 1, hardware=server.name)
@@ -296,10 +296,7 @@ def _processor_seconds(work: Callable[[], object]) -> float:
 
 
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(toolchain.compile_shared_library([SOURCE])))
-    pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-    library.read_stream.argtypes = [pointer, number, number]
-    library.read_stream.restype = ctypes.c_uint64
-    for function in (library.peak_vector, library.peak_scalar):
-        function.argtypes, function.restype = [number, real, real, ctypes.POINTER(real)], number
-    return library
+    real = ctypes.c_float
+    peak = (INT64, [INT64, real, real, ctypes.POINTER(real)])
+    read = (ctypes.c_uint64, [POINTER, INT64, INT64])
+    return load_library([SOURCE], {"read_stream": read, "peak_vector": peak, "peak_scalar": peak})

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from swiftrl_core.dpusim.timing import HardwareProfile, resolve_profile, transfer_seconds
+from swiftrl_core.dpusim.timing import HardwareProfile, resolve_hardware, transfer_seconds
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
 from swiftrl_core.experiments.grids import (
     EARLY_EXIT,
@@ -72,7 +72,7 @@ def table_synchronisation(rows: pd.DataFrame) -> pd.DataFrame:
     by += ["bytes_communicated", "nominal_updates"]
     table = over_seeds(rows, by, ["exact_return", "mean_error_optimal", "executed_updates"])
     table = table.sort_values(["environment", "algorithm", "tau"], ignore_index=True)
-    profile = resolve_profile(None)
+    profile = resolve_hardware(None)
     return table.assign(
         communication_s=[_seconds(row, profile) for row in table.itertuples()],
         communication_evidence="modelled",

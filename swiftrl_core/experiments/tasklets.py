@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from swiftrl_core.backends.pim.tuning import KERNELS
-from swiftrl_core.dpusim.timing import resolve_profile
+from swiftrl_core.dpusim.timing import resolve_hardware
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
 from swiftrl_core.experiments.grids import FAST, PAPER_CHUNK, SAFE, TASKLETS
 from swiftrl_core.learner import Bootstrap
@@ -141,7 +141,7 @@ def table_throughput(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cycles_per_update(row: Any) -> float:
-    hardware = resolve_profile(row.hardware_profile)
+    hardware = resolve_hardware(row.hardware_profile)
     longest_chunk = -(-row.transitions // row.cores)
     return (row.pim_kernel - hardware.launch_s) * hardware.clock_hz / (longest_chunk * row.episodes)
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
+from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.experiments.aggregation import first_that_lasts, recipe_of
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
 from swiftrl_core.experiments.grids import (
@@ -312,7 +312,7 @@ def _grown_host(row, sizes: np.ndarray) -> pd.DataFrame:
 
 def _grown_pim(row, own: pd.DataFrame, sizes: np.ndarray) -> pd.DataFrame:
     sizes = sizes[sizes * RECORD_BYTES <= row.cores * MRAM_BYTES]
-    profile = resolve_profile(own["hardware_profile"].iloc[0])
+    profile = resolve_hardware(own["hardware_profile"].iloc[0])
     fixed, each = kernel_line(own)
     kernel = row.episodes * (fixed + each * sizes / row.cores)
 

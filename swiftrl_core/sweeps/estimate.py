@@ -38,14 +38,14 @@ from swiftrl_core.backend import Problem, open_backend
 from swiftrl_core.backends.cpu.backend import available_threads
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import compile_learner
-from swiftrl_core.data.datasets import Dataset
-from swiftrl_core.dpusim.elf import load_program
+from swiftrl_core.data import Dataset
 from swiftrl_core.dpusim.machine import is_translated, translate, translation_seconds
+from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.learner import Sampling, Update
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.sweeps.job import Job, missing
 from swiftrl_core.sweeps.probe import Probe
-from swiftrl_core.sweeps.run import SAMPLE, Run, load_dataset
+from swiftrl_core.sweeps.run import SIMULATED_DPUS, Run, load_dataset
 from swiftrl_core.training.loop import Schedule, train
 
 MOST_ROWS = 5_000_000
@@ -186,7 +186,7 @@ def _simulated(cell: Run) -> int:
     """Return how many DPUs the simulator runs for a cell."""
     if cell.backend != "pim" or hardware_reason() is None:
         return 0
-    asked = cell.backend_options.get(SAMPLE, "all")
+    asked = cell.backend_options.get(SIMULATED_DPUS, "all")
     return cell.cores if asked == "all" else asked
 
 
@@ -222,7 +222,7 @@ class _Probes:
         """Add a cell's simulated updates."""
         kind = "kernel", str(cell.learner().switches), str(cell.backend_options)
         problem = Problem(cell.learner(), self._dataset.n_states, self._dataset.n_actions)
-        options = {name: value for name, value in cell.backend_options.items() if name != SAMPLE}
+        options = {name: value for name, value in cell.backend_options.items() if name != SIMULATED_DPUS}
         building = {name: options[name] for name in ("tasklets", "kernel") if name in options}
         kernel = self._once(kind, lambda: compile_learner(problem, **building, for_hardware=False))
         dpus, chunk = min(asked, DPUS), min(DPU_ROWS, len(self._dataset) // cell.cores)

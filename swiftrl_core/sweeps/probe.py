@@ -1,7 +1,7 @@
 """Runs that train nothing a `Run` describes: a roofline, a population of agents, a number format against doubles.
 
 A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
-are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
+are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need::
 
     @dataclass(frozen=True, kw_only=True)
     class Latency(
@@ -18,7 +18,6 @@ are the columns it adds to them, `measure` finds their values. That is all a swe
 import hashlib
 import json
 import time
-import types
 import typing
 from abc import ABC, abstractmethod
 from dataclasses import fields
@@ -31,6 +30,7 @@ import pyarrow as pa
 from swiftrl_core.sweeps import manifest, results
 from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.sweeps.results import column
+from swiftrl_core.sweeps.settings import ARROW, plain
 from swiftrl_core.util.errors import SwiftRLError
 
 _NAMES = (column("schema_version", pa.int32()), column("config_hash", pa.string()))
@@ -38,7 +38,6 @@ _ORIGIN = tuple(
     results.COLUMNS.field(name)
     for name in ("wall_seconds", "workers", "created", "host", "git_commit", "versions")
 )
-_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 class Probe(ABC):
@@ -63,8 +62,8 @@ class Probe(ABC):
     def __init_subclass__(cls, *, kind_of_run: str, found: pa.Schema) -> None:
         cls.kind_of_run = kind_of_run
         hints = {name: hint for name, hint in cls.__annotations__.items() if not _is_class_variable(hint)}
-        cls._settings = {name: _plain(hint) for name, hint in hints.items()}
-        settings = [column(name, _ARROW[kind], nullable=may) for name, (kind, may) in cls._settings.items()]
+        cls._settings = {name: plain(hint) for name, hint in hints.items()}
+        settings = [column(name, ARROW[kind], nullable=may) for name, (kind, may) in cls._settings.items()]
         cls.columns = pa.schema([*_NAMES, *settings, *found, *_ORIGIN])
 
     def __post_init__(self) -> None:
@@ -144,11 +143,3 @@ class Probe(ABC):
 
 def _is_class_variable(hint: Any) -> bool:
     return typing.get_origin(hint) is ClassVar
-
-
-def _plain(hint: Any) -> tuple[type, bool]:
-    """Return a setting's type, and whether None will do."""
-    if isinstance(hint, types.UnionType):
-        kind = next(each for each in hint.__args__ if each is not types.NoneType)
-        return kind, types.NoneType in hint.__args__
-    return hint, False

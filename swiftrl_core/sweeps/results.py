@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
+from swiftrl_core.sweeps.settings import ARROW, LEARNER, USED_BY
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import atomic_path, sha256_file
 
@@ -30,6 +31,11 @@ def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=nullable)
 
 
+_LEARNER_COLUMNS = [
+    column(name, ARROW.get(kind, pa.string()), nullable=name in USED_BY) for name, kind in LEARNER.items()
+]
+"""A number is null in the rows of learners that do not use it: alpha where it falls, epsilon in Q-learning."""
+
 COLUMNS = pa.schema(
     [
         column("schema_version", pa.int32()),
@@ -39,16 +45,7 @@ COLUMNS = pa.schema(
         column("data_sha256", pa.string(), nullable=True),  # null where the data set was collected
         column("transitions", pa.int64()),
         column("data_seed", pa.int64(), nullable=True),  # null where the data set is a file
-        column("algorithm", pa.string()),
-        column("sampling", pa.string()),
-        column("number_format", pa.string()),
-        column("aggregation", pa.string()),
-        column("update", pa.string()),
-        column("alpha_schedule", pa.string()),
-        column("bootstrap", pa.string()),
-        column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
-        column("gamma", pa.float64()),
-        column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
+        *_LEARNER_COLUMNS,
         column("cores", pa.int64()),
         column("episodes", pa.int64()),
         column("tau", pa.int64()),

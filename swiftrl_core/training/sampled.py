@@ -9,7 +9,7 @@ computation it stands for. Kernel time is that of the slowest simulated DPU; tra
 import numpy as np
 
 from swiftrl_core.backend import Backend, Evidence, Problem, Round, open_backend
-from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
+from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -73,7 +73,7 @@ class SampledPim:
         self._engine = engine
         self._dpus = dpus
         self._simulated = simulated
-        self._profile = resolve_profile(dpus.describe()["hardware"])
+        self._profile = resolve_hardware(dpus.describe()["hardware"])
         self._table_bytes = -(-4 * problem.entries // 8) * 8
         self._rounds = 0
 

@@ -8,7 +8,7 @@ from swiftrl_core.backend import Evidence
 from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available
 from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
 from swiftrl_core.backends.pim.kernels import compile_agents
-from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
+from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.training.population import Population, Trained
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -67,7 +67,7 @@ def train(population: Population, *, agents_per_dpu: int = 1) -> Trained:
 def transfer_times(population: Population, agents_per_dpu: int, profile: str) -> tuple[float, float]:
     """Return the simulated seconds of `train`'s transfers to the DPUs and back, without moving anything."""
     cargo = _pack(population, agents_per_dpu)
-    server = resolve_profile(profile)
+    server = resolve_hardware(profile)
     longest = max(records.nbytes for records in cargo.records)
     down = transfer_seconds(
         server, "to_dpu", cargo.dpus, longest, "broadcast" if len(cargo.records) == 1 else "parallel"
