@@ -16,6 +16,7 @@ from swiftrl_core.backend import Evidence, Problem
 from swiftrl_core.backends.cpu import agents as cpu_agents
 from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
+from swiftrl_core.backends.pim import backend as pim_backend
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.data import Dataset, collect, environments, evaluation
 from swiftrl_core.experiments import figures
@@ -298,7 +299,7 @@ def test_the_kernel_includes_only_what_the_sdk_has():
     ("change", "sentence"),
     [
         ({"learners": ()}, "there are no learners"),
-        ({"learners": Learner(reward_range=(-1, 1))}, "no number of agents: say agents=1000"),
+        ({"learners": Learner(reward_range=(-1, 1))}, "no number of agents: give agents=1000"),
         ({"agents": 4}, "agents is 4, but there are 3 learners"),
         ({"agents": 0}, "agents is 0; expected a whole number of at least 1"),
         ({"learners": ["a"]}, "agent 0 has 'a' for a learner"),
@@ -352,7 +353,7 @@ def test_spread_makes_a_learner_for_each_alpha_and_gamma():
 
 
 def test_hardware_runs_all_dpus(monkeypatch):
-    monkeypatch.setattr(pim_agents, "runs_on_hardware", lambda: True)
+    monkeypatch.setattr(pim_backend, "runs_on_hardware", lambda: True)
     with pytest.raises(SwiftRLError, match="UPMEM hardware, where all DPUs run"):
         train_agents(DATA, learners_of(DATA, 3), episodes=1, simulated_dpus=2)
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from swiftrl_core import backend as backends
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import compile_agents
@@ -102,7 +103,7 @@ class Agents(
     @property
     def device(self) -> str | None:
         """What the backend runs on, if not on the host's own processor."""
-        return self.backend if self.backend in ("gpu", "pim") else None
+        return backends.registered(self.backend, agents=True).device
 
     @property
     def updates(self) -> int:
@@ -129,8 +130,7 @@ class Agents(
 
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""
-        reason = multi_agent.module(self.backend).available()
-        return reason and f"backend {self.backend} is not available here: {reason}"
+        return backends.missing(self.backend, agents=True)
 
     def measure(self) -> dict[str, Any]:
         """Train all agents; evaluate them where they differ."""
