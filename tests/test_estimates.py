@@ -9,9 +9,9 @@ from swiftrl_core.backends.pim.kernels import compile_learner
 from swiftrl_core.dpusim.machine import is_translated, translation_seconds
 from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.experiments.multi_agent_probe import Agents
-from swiftrl_core.experiments.registry import combine
 from swiftrl_core.learner import Learner
 from swiftrl_core.sweeps import estimate as estimates
+from swiftrl_core.sweeps.grid import combine
 from swiftrl_core.sweeps.run import Run
 
 ROWS = 20_000

@@ -18,7 +18,7 @@ from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
 from swiftrl_core.backends.pim import kernels, sampled
 from swiftrl_core.data import Dataset, collect, environments, evaluation
-from swiftrl_core.experiments import figures
+from swiftrl_core.experiments import multi_agent as experiment
 from swiftrl_core.experiments.multi_agent_probe import Agents, agreement, majority
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
@@ -440,10 +440,10 @@ def populations():
 
 
 def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
-    table = figures.table_population(populations)
+    table = experiment.table_population(populations)
     assert len(table) == 64
     assert set(table["seeds"]) == {2}
-    (left, *_) = figures.fig_population(populations).axes
+    (left, *_) = experiment.fig_population(populations).axes
     shown = left.collections[0].get_array().ravel()
     np.testing.assert_array_equal(shown, table.sort_values(["gamma", "alpha"])["exact_return"])
     one = table[(table["alpha"] == 0.01) & (table["gamma"] == 0.5)]["exact_return"].item()
@@ -452,14 +452,14 @@ def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
 
 
 def test_packing_is_drawn_hollow_where_it_is_simulated(populations):
-    left, right = figures.fig_agents_per_dpu(populations).axes
+    left, right = experiment.fig_agents_per_dpu(populations).axes
     row = populations[populations["agents_per_dpu"] == 3].iloc[0]
     assert left.lines[0].get_ydata()[1] == pytest.approx(1e3 * row["pim_kernel"])
     assert right.lines[0].get_ydata()[1] == pytest.approx(1e6 * 3 * row["pim_kernel"] / row["updates"])
     assert "simulated" in left.get_ylabel()
     assert left.lines[0].get_markerfacecolor() == "white"
     measured = populations.assign(evidence="measured", hardware_profile=None, model_version=None)
-    axes = figures.fig_agents_per_dpu(measured).axes[0]
+    axes = experiment.fig_agents_per_dpu(measured).axes[0]
     assert axes.lines[0].get_markerfacecolor() != "white"
 
 

@@ -1,4 +1,4 @@
-"""Populations of independent agents as runs of an experiment: how good they are, how far they agree, what they cost."""
+"""A population of independent agents as a probe: its quality, agreement and time. Belongs to experiment 07."""
 
 import hashlib
 import json
@@ -24,9 +24,9 @@ from swiftrl_core.util.errors import SwiftRLError
 
 ALPHAS = 0.01, 1.0
 GAMMAS = 0.5, 0.995
-"""Ends of the grid of agents."""
+"""Ends of the grid of agents that differ."""
 SMALL_TRANSITIONS = 500
-"""For an estimate."""
+"""Size of a run that is timed for an estimate."""
 
 
 def _a_value_an_agent(name: str) -> pa.Field:

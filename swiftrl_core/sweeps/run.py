@@ -21,7 +21,7 @@ from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import check_tasklets
 from swiftrl_core.data import Dataset
 from swiftrl_core.data.environments import Environment
-from swiftrl_core.learner import BEYOND_THE_PAPER, Learner
+from swiftrl_core.learner import BEYOND_THE_PAPER, SOMETIMES_IGNORED, Learner
 from swiftrl_core.sweeps import manifest, results
 from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.sweeps.row import (
@@ -35,7 +35,6 @@ from swiftrl_core.sweeps.row import (
 from swiftrl_core.sweeps.settings import (
     FROM_THE_DATA,
     LEARNER,
-    USED_BY,
     LearnerSettings,
     checks,
     one_of,
@@ -242,8 +241,8 @@ class Run(LearnerSettings):
     def _settled_learner(self, learner: Learner) -> dict[str, Any]:
         """Return the learner's settings as the learner has them, and None for numbers that it does not use."""
         settled = {name: getattr(learner, name) for name in LEARNER}
-        for name, uses in USED_BY.items():
-            if not uses(learner):
+        for name in SOMETIMES_IGNORED:
+            if name in learner.without_effect:
                 settled[name] = None
             elif getattr(self, name) is None:
                 raise SwiftRLError(f"{name} is missing: this learner needs a number, such as {settled[name]}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from swiftrl_core.learner import Algorithm, Learner
+from swiftrl_core.learner import SOMETIMES_IGNORED, Learner
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -26,14 +26,6 @@ ARROW = MappingProxyType({str: pa.string(), int: pa.int64(), float: pa.float64()
 
 FROM_THE_DATA = "reward_range"
 """The field of `Learner` that is no setting of a run."""
-
-USED_BY = MappingProxyType(
-    {
-        "alpha": lambda learner: not learner.decaying_alpha,
-        "epsilon": lambda learner: learner.algorithm == Algorithm.SARSA,
-    }
-)
-"""Numbers that only some learners use, each with which do; in the rows of the others they are null."""
 
 
 def _learner_settings() -> dict[str, type]:
@@ -49,7 +41,7 @@ LEARNER = MappingProxyType(_learner_settings())
 LearnerSettings = make_dataclass(
     "LearnerSettings",
     [
-        (name, kind | None if name in USED_BY else kind, field(default=getattr(Learner, name)))
+        (name, kind | None if name in SOMETIMES_IGNORED else kind, field(default=getattr(Learner, name)))
         for name, kind in LEARNER.items()
     ],
     namespace={
