@@ -3,6 +3,7 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import chain, islice
 from typing import Any
 
@@ -127,8 +128,8 @@ def _step(environment: Environment, transitions: int, seed: int) -> dict[str, np
     # Gymnasium makes the environment's generator of the seed as NumPy does. Actions from default_rng(seed) would be
     # the same stream as the outcomes; on Taxi, reward shares then vary a fifth as much between seeds as they should.
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
-    rows, episode, env = [], 0, environment.make()
-    try:
+    rows, episode = [], 0
+    with closing(environment.make()) as env:
         state, _ = env.reset(seed=seed)
         for action in rng.integers(environment.n_actions, size=transitions).tolist():
             following, reward, terminated, truncated, _ = env.step(action)
@@ -137,7 +138,5 @@ def _step(environment: Environment, transitions: int, seed: int) -> dict[str, np
             if terminated or truncated:
                 episode += 1
                 state, _ = env.reset()
-    finally:
-        env.close()
     columns = zip(*rows, strict=True)
     return {name: np.array(column, COLUMNS[name]) for name, column in zip(COLUMNS, columns, strict=True)}

@@ -6,6 +6,7 @@ expectation itself is a few hundred small sums; the estimate stands beside it be
 """
 
 import math
+from contextlib import closing
 from typing import Literal
 
 import numpy as np
@@ -250,8 +251,7 @@ def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int
 def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:
     """Return the returns of episodes stepped in Gymnasium, (episodes,) float64."""
     returns = np.zeros(episodes)
-    env = environment.make()
-    try:
+    with closing(environment.make()) as env:
         for episode in range(episodes):
             state, _ = env.reset(seed=seed if episode == 0 else None)
             for _ in range(_limit(environment, None)):
@@ -259,8 +259,6 @@ def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed
                 returns[episode] += reward
                 if terminated or truncated:
                     break
-    finally:
-        env.close()
     return returns
 
 

@@ -10,16 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.backend import (
-    AveragedRound,
-    AveragingBackend,
-    Backend,
-    Evidence,
-    Problem,
-    Round,
-    open_backend,
-    usable,
-)
+from swiftrl_core.backend import AveragingBackend, Backend, Evidence, Problem, Round, open_backend, usable
 from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, split
@@ -236,7 +227,7 @@ def _run_rounds(
     for episodes in rounds:
         if averages:
             done = machine.run_averaged_round(table, episodes)
-            table = done.table
+            (table,) = done.tables
             tally.add(done, episodes, done.averaging_s)
         else:
             targets, preparing_s = host.targets(table)
@@ -266,9 +257,7 @@ class _Tally:
         self._up: float | None = None  # of the last round, which may be followed by another
         self._host = counting_s
 
-    def add(
-        self, done: Round | AveragedRound, episodes: int, averaging_s: float, preparing_s: float = 0.0
-    ) -> None:
+    def add(self, done: Round, episodes: int, averaging_s: float, preparing_s: float = 0.0) -> None:
         """Add a round: its own times, those of averaging its tables and, before it, of preparing its targets."""
         nominal = self._transitions * episodes
         self.executed_updates += nominal if done.executed_updates is None else done.executed_updates
