@@ -29,8 +29,8 @@ from swiftrl_core.learner import (
     Sampling,
     Update,
 )
-from swiftrl_core.sweeps import estimate as estimates
 from swiftrl_core.sweeps import executors, progress, results, spec
+from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.job import Job
 from swiftrl_core.sweeps.manifest import prepare_directory, write_run
 from swiftrl_core.sweeps.plan import RESULTS, ends_soon, execute, interrupted, make_plan, require_all
@@ -314,10 +314,9 @@ def _sweep(options: argparse.Namespace, cells: list[Job], store: Store, *, where
     print(f"{store.directory}: {plan}", flush=True)
     seconds = 0.0
     if plan.pending and (options.dry_run or options.estimate):
-        seconds, untimed = estimates.estimate(plan.pending, engine.workers or 1)
-        without = f", without the cells of {' and '.join(untimed)}, which are not here" if untimed else ""
-        took = f"about {progress.duration(seconds)} with {_workers(engine)}"
-        print(f"{took}, extrapolated from small runs here{without}", flush=True)
+        estimated = estimate(plan, store, engine.workers or 1)
+        seconds = estimated.seconds
+        print(f"{estimated}; {_workers(engine)}", flush=True)
     if options.dry_run:
         return seconds
     with ends_soon(lambda: interrupted(plan, store)):

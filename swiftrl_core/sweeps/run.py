@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -223,6 +223,10 @@ class Run(LearnerSettings):
             | training_columns(self, result, len(dataset))
             | manifest.provenance()
         )
+
+    def small(self, times: int) -> "Run":
+        """Return the run with so many episodes, or its own where these are fewer."""
+        return replace(self, episodes=min(times, self.episodes), tau=min(times, self.tau))
 
     def dataset(self) -> Dataset:
         """Return the data set; made once for all runs with the same `data_key` that follow each other."""
