@@ -14,7 +14,7 @@ QUICKSTART := results/01_quickstart
 SIZE ?= quick
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format lab notebooks figures paper bench validate clean
+.PHONY: help run test test-slow lint format docs lab notebooks figures paper bench validate clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,10 @@ format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style t
 	$(BIN)/clang-format -i $(C_SOURCES)
 	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) $(NOTEBOOKS))
 
+docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
@@ -51,7 +55,7 @@ notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
 	$(BIN)/swiftrl experiment notebook all --size smoke --timeout 600 --workers 2
 
 figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
-	$(BIN)/python -m swiftrl_core.experiments.regenerate results
+	$(BIN)/swiftrl figures results
 
 paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
 	$(BIN)/swiftrl experiment run all --size paper --dry-run
@@ -65,7 +69,7 @@ validate: $(VENV)/.installed ## hold the simulator to published hardware numbers
 	$(BIN)/swiftrl validate
 
 clean: ## remove what make and the tools made; results stay
-	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache docs/_build docs/generated docs/notebooks
 	find dpu_src swiftrl_core tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are written last, so an installation that was cut off is done again.
@@ -77,4 +81,8 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP_INSTALL) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP_INSTALL) -e '.[docs]'
 	@touch $@

@@ -17,7 +17,7 @@ import numpy as np
 
 from swiftrl_core.backend import Backend, Problem, open_backend
 from swiftrl_core.backends.cpu import backend as cpu
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.experiments import reference_fp64 as doubles
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split

@@ -6,7 +6,7 @@
 import time
 
 from swiftrl_core.backends.cpu.backend import available_threads
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 

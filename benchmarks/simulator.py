@@ -15,7 +15,7 @@ import numpy as np
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.backend import open_backend
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim.machine import Machine, run_machines, translate
 from swiftrl_core.dpusim.program.elf import MRAM_BASE, MRAM_HEAP, load_program
 from swiftrl_core.learner import Learner, random_states

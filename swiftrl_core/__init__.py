@@ -9,16 +9,16 @@ except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
 _FACE = {
-    "Dataset": "swiftrl_core.data.datasets",
+    "Dataset": "swiftrl_core.data.transitions",
     "DpuSet": "swiftrl_core.dpusim",
     "Learner": "swiftrl_core.learner",
     "Schedule": "swiftrl_core.training.loop",
     "SwiftRLError": "swiftrl_core.util.errors",
-    "collect": "swiftrl_core.data.datasets",
+    "collect": "swiftrl_core.data.collection",
     "compile_kernel": "swiftrl_core.dpusim",
     "exact_return": "swiftrl_core.data.evaluation",
-    "load": "swiftrl_core.data.datasets",
-    "save": "swiftrl_core.data.datasets",
+    "load": "swiftrl_core.data.files",
+    "save": "swiftrl_core.data.files",
     "train": "swiftrl_core.training.loop",
     "train_agents": "swiftrl_core.training.agents",
 }

@@ -43,6 +43,11 @@ class Problem:
         """Entries of a table: n_states * n_actions."""
         return self.n_states * self.n_actions
 
+    @property
+    def switches(self) -> dict[str, int]:
+        """The build switches of a kernel that trains it: the learner's, and the shape of the table."""
+        return self.learner.switches | {"N_STATES": self.n_states, "N_ACTIONS": self.n_actions}
+
     def arguments(self, chunks: Chunks) -> np.ndarray:
         """Return every core's `learner_args` of layout.h, shape (cores,), with no episodes yet."""
         return self.learner.arguments(chunks.lengths, random_states(self.seed, chunks.numbers))

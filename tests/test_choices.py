@@ -18,7 +18,7 @@ from swiftrl_core.backends.cpu import backend as cpu
 from swiftrl_core.backends.exact import empirical_fixed_point
 from swiftrl_core.backends.gpu.backend import GpuBackend
 from swiftrl_core.backends.gpu.kernels import Tables
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.learner import AlphaSchedule, Learner, NumberFormat, Update
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training import aggregation

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks import engine as bench
 from swiftrl_core.backends.exact import empirical_fixed_point
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError

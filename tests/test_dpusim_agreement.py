@@ -9,7 +9,7 @@ import pytest
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_counted, run_machines
 from swiftrl_core.dpusim.program.compile import compile_kernel
 from swiftrl_core.dpusim.program.elf import MRAM_BASE, MRAM_HEAP, Program, load_program

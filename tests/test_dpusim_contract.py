@@ -138,13 +138,13 @@ RULES = {
     "scalars in MRAM": (1, 2),
     "heap": (2, TASKLETS),
     "mutexes": (3, 3),
-    "virtual mutexes": (4, 4),
+    "virtual mutexes": (4, 3),
     "semaphores": (5, 1),
     "handshakes": (6, 1),
     "sequential reader": (7, 5),
     "unaligned MRAM": (8, 5),
     "stacks": (9, 2),
-    "counter": (10, 4),
+    "counter": (10, 5),
     "library": (11, 4),
 }
 

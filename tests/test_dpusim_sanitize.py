@@ -7,7 +7,7 @@ import pytest
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim import DpuError, DpuSet, compile_kernel
 from swiftrl_core.dpusim.machine import Machine, run_machines
 from swiftrl_core.dpusim.program.elf import load_program
@@ -46,7 +46,7 @@ def test_a_kernel_without_bugs_has_no_sanitizer_reports(binary):
     ("bug", "kind", "symbol", "lines", "sentence"),
     [
         (1, "uninitialised read", "heap", [line_of("mem_alloc(64))[3]")], "reads 4 bytes of heap"),
-        (2, "uninitialised read", "stack of tasklet", [line_of("/* reads */")], "that nobody has written"),
+        (2, "uninitialised read", "stack of tasklet", [line_of("/* reads */")], "that were never written"),
         (3, "uninitialised read", "heap", [line_of("mem_alloc(32)")], "reads 8 bytes of heap"),
         (4, "data race", "counter", [line_of("/* unprotected */")] * 2, "no lock, barrier"),
         (
@@ -58,9 +58,9 @@ def test_a_kernel_without_bugs_has_no_sanitizer_reports(binary):
         ),
         (6, "data race", "counter", [line_of("counter * 3")] * 2, "counter"),
         (7, "data race", "buffer", [line_of("buffer[0], 64")] * 2, "writes buffer"),
-        (8, "misaligned DMA", "far+4", [line_of("far + 4")], "taken for 0x80"),
-        (9, "misaligned DMA", "buffer+4", [line_of("buffer[0] + 4")], "gives the WRAM address"),
-        (10, "misaligned DMA", "far", [line_of("12 + counter")], "asks for 12 bytes"),
+        (8, "misaligned DMA", "far+4", [line_of("far + 4")], "a DPU uses 0x80"),
+        (9, "misaligned DMA", "buffer+4", [line_of("buffer[0] + 4")], "uses the WRAM address"),
+        (10, "misaligned DMA", "far", [line_of("12 + counter")], "transfers 12 bytes"),
         (11, "data race", "buffer", [line_of("NR_TASKLETS][0] = id"), line_of("buffer[id][0];")], "buffer"),
     ],
 )

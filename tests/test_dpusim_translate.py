@@ -12,9 +12,9 @@ from test_dpusim_machine import FAULTS, PRELUDE, faulty  # noqa: F401 (a fixture
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
-from swiftrl_core.dpusim import machine as dpu
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines, translate
+from swiftrl_core.dpusim.machine import prepared as dpu
 from swiftrl_core.dpusim.program.compile import compile_kernel
 from swiftrl_core.dpusim.program.elf import Program, load_program
 from swiftrl_core.dpusim.program.lower import lower

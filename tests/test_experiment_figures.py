@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from swiftrl_core.experiments import figures, findings, regenerate
+from swiftrl_core.cli import main
+from swiftrl_core.experiments import figures, findings
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.plotting import captions, intervals
 from swiftrl_core.sweeps import results
@@ -78,8 +79,10 @@ def test_the_reference_is_small_and_says_nothing_of_whose_machine_it_was():
         assert b"/root/" not in content
 
 
-def test_the_readme_quotes_the_reference(scaling):
-    readme = " ".join((REFERENCE.parent.parent / "README.md").read_text().split())
+def test_the_readme_and_the_docs_quote_the_reference(scaling):
+    docs = REFERENCE.parent.parent / "docs"
+    pages = {page.name: page.read_text() for page in [docs.parent / "README.md", *docs.glob("*.md")]}
+    readme = " ".join(pages["README.md"].split())
     table = figures.table_strong_scaling(scaling)
     ends = table[table["cores"] == 2000].groupby("environment")["speedup"].agg(["min", "max"])
     lake, taxi = (
@@ -97,10 +100,11 @@ def test_the_readme_quotes_the_reference(scaling):
     faster = (
         f"{lake:.0f} times the updates a second of the paper's on FrozenLake and {taxi:.0f} times on Taxi"
     )
-    assert f"Its kernel, tuned, makes {faster}" in readme
+    assert f"Its kernel, tuned, makes {faster}" in " ".join(pages["tasklets.md"].split())
+    assert "](docs/strong_scaling.png)" in readme
     for name in ("strong_scaling", "synchronisation", "time_to_optimum"):
-        assert f"](docs/{name}.png)" in readme
-        assert 0 < (REFERENCE.parent.parent / "docs" / f"{name}.png").stat().st_size < 100_000
+        assert f"]({name}.png)" in pages["experiments.md"]
+        assert 0 < (docs / f"{name}.png").stat().st_size < 100_000
 
 
 # --- redrawing --------------------------------------------------------------------------------------------
@@ -131,12 +135,12 @@ def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeyp
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
-    assert regenerate.main([str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     first = checksums(tmp_path)
     expected = {name for entry in KEPT if (entry.part_of or entry.id) in folders for name in entry.figures}
     assert {Path(name).stem for name in first} == expected
     assert len(first) == 3 * len(expected)
-    assert regenerate.main([str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     assert checksums(tmp_path) == first
     assert len(capsys.readouterr().out.splitlines()) == 2 * len(first)
 
@@ -148,7 +152,7 @@ def test_a_figure_is_redrawn_from_the_table_it_showed(tmp_path):
     figures.save(figures.fig_learning_curve(curve), curve, tmp_path, "learning_curve")
     before = checksums(tmp_path)
     (tmp_path / "learning_curve.png").unlink()
-    assert regenerate.main([str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     assert checksums(tmp_path) == before
 
 
@@ -156,11 +160,11 @@ def test_redrawing_tells_what_it_cannot_read_and_draws_the_rest(tmp_path, capsys
     shutil.copytree(REFERENCE / "02_datasets", tmp_path / "02_datasets")
     shutil.copytree(REFERENCE / "08_roofline", tmp_path / "08_roofline")
     (tmp_path / "02_datasets" / "table.json").unlink()
-    assert regenerate.main([str(tmp_path)]) == 1
+    assert main(["figures", str(tmp_path)]) == 1
     told = capsys.readouterr()
     assert "02_datasets/table.parquet is not a finished table" in told.err
     assert "roofline.pdf" in told.out
-    assert regenerate.main([str(tmp_path / "nothing")]) == 1
+    assert main(["figures", str(tmp_path / "nothing")]) == 1
 
 
 # --- every figure -----------------------------------------------------------------------------------------

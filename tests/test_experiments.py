@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import notebooks
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.experiments.registry import EXPERIMENTS, SIZES, combine, expand
@@ -151,7 +151,7 @@ def test_a_specification_expands_in_the_file_s_order_each_cell_once(tmp_path):
 
 
 def test_a_specification_s_data_lie_beside_it(tmp_path):
-    datasets.save(datasets.collect("frozenlake", 300, 0), tmp_path / "lake.parquet")
+    save(collect("frozenlake", 300, 0), tmp_path / "lake.parquet")
     path = tmp_path / "files.yaml"
     path.write_text("grid: {data: lake.parquet, backend: cpu, cores: [1, 2]}")
     read = spec.read(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect
 from swiftrl_core.experiments import figures, findings
 from swiftrl_core.experiments import kernel_variants as kernel_study
 from swiftrl_core.experiments.kernel_variants import Kind, Size
@@ -83,7 +83,7 @@ def test_a_step_that_changes_bits_stops_the_study(small, monkeypatch):
 
 def test_reference_is_the_training_in_doubles():
     """FP32 stays within its rounding of it, in every sampling, from chunks that are not all as long."""
-    dataset = datasets.collect("frozenlake", 1_001, seed=4)
+    dataset = collect("frozenlake", 1_001, seed=4)
     schedule = Schedule(3, kernel_study.TAU * kernel_study.ROUNDS, kernel_study.TAU)
     for sampling in ("SEQ", "STR", "RAN"):
         learner = Learner(sampling=sampling)
@@ -93,7 +93,7 @@ def test_reference_is_the_training_in_doubles():
 
 def test_the_fused_update_does_what_it_says():
     """Q += (A (r - Q) + B max + half) >> 13 on one chunk, in Python's integers."""
-    dataset = datasets.collect("taxi", 400, seed=1)
+    dataset = collect("taxi", 400, seed=1)
     learner = Learner(number_format=NumberFormat.INT32_POW2, reward_range=dataset.reward_range)
     problem = kernel_study.Problem(learner, dataset.n_states, dataset.n_actions)
     (fused,) = (

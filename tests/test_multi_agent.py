@@ -17,8 +17,7 @@ from swiftrl_core.backends.cpu import agents as cpu_agents
 from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
 from swiftrl_core.backends.pim import kernels
-from swiftrl_core.data import datasets, environments, evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect, environments, evaluation
 from swiftrl_core.experiments import figures
 from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
@@ -402,7 +401,7 @@ def test_a_population_s_row_says_how_good_each_agent_is():
     row = population(side=3, seed=4).run()
     table = results.to_table([row], Agents.columns).to_pandas()
     assert list(table.columns) == Agents.columns.names
-    data = datasets.collect("frozenlake", 2_000, 4)
+    data = collect("frozenlake", 2_000, 4)
     learners = spread(Learner(reward_range=data.reward_range), row["alpha"], row["gamma"])
     again = train_agents(data, learners, episodes=5, seed=4, backend="cpu")
     assert row["exact_return"] == [evaluation.exact_return("frozenlake", values) for values in again.values]
@@ -470,6 +469,6 @@ def test_packing_is_drawn_hollow_where_it_is_simulated(populations):
 
 
 def test_agents_learn_the_lake():
-    lake = datasets.collect("frozenlake", 50_000, seed=1)
+    lake = collect("frozenlake", 50_000, seed=1)
     done = train_agents(lake, Learner(), 2, 50, backend="cpu")
     assert done.values[0].max() > 0.3

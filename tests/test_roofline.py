@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core.data import datasets, environments
+from swiftrl_core.data import collect, environments
 from swiftrl_core.experiments import figures, findings, widgets
 from swiftrl_core.experiments import reference_fp64 as doubles
 from swiftrl_core.experiments import roofline_probe as roofline
@@ -38,7 +38,7 @@ class Counted(float):
 
 @pytest.mark.parametrize("environment", ["frozenlake", "taxi"])
 def test_operations_and_bytes_are_those_of_the_rule_as_it_runs(environment):
-    data = datasets.collect(environment, 600, 3)
+    data = collect(environment, 600, 3)
     q = {pair: Counted(0) for pair in np.ndindex(data.n_states, data.n_actions)}
     alpha, gamma, touched = Counted(0.1), Counted(0.95), 0
     Counted.operations = 0
@@ -109,7 +109,7 @@ def test_the_roofline_is_drawn_with_hollow_marks_for_the_dpu(measured):
 
 
 def test_doubles_train_as_the_engine_does_but_for_the_rounding():
-    data = datasets.collect("taxi", 3_001, 1)
+    data = collect("taxi", 3_001, 1)
     schedule = Schedule(cores=7, episodes=5, tau=2)
     exact = doubles.train(data, 7, 5, 2)
     single = train(data, Learner(reward_range=data.reward_range), schedule, "cpu").q_table
@@ -135,7 +135,7 @@ def test_no_format_leaves_its_proved_bound_and_floats_are_nearest():
 @pytest.fixture
 def explorer():
     lake = environments.resolve("frozenlake")
-    return widgets.Explorer(lake, datasets.collect(lake, 5_000, 1), episodes=20)
+    return widgets.Explorer(lake, collect(lake, 5_000, 1), episodes=20)
 
 
 @pytest.mark.parametrize(

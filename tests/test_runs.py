@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data import datasets, environments, evaluation
+from swiftrl_core.data import collect, environments, evaluation, save
 from swiftrl_core.learner import Learner
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps import run as runs
@@ -211,7 +211,7 @@ def test_a_row_says_what_the_package_says():
     row = cell.run(workers=2)
     assert list(results.to_table([row]).column_names) == results.COLUMNS.names
     lake = environments.resolve("frozenlake")
-    trained = train(datasets.collect(lake, 2_000, 3), cell.learner(), cell.schedule(), "cpu")
+    trained = train(collect(lake, 2_000, 3), cell.learner(), cell.schedule(), "cpu")
     optimal = evaluation.value_iteration(lake, 0.95)
     assert row["exact_return"] == evaluation.exact_return(lake, trained.q_table)
     assert row["optimum"] == pytest.approx(0.72977, abs=1e-5)
@@ -232,7 +232,7 @@ def test_a_row_says_what_the_package_says():
 
 def test_a_row_counts_what_chunks_hold():
     row = small(environment="taxi", cores=7).run()
-    data = datasets.collect("taxi", 2_000, 0)
+    data = collect("taxi", 2_000, 0)
     pair = data.state * 6 + data.action
     chunks = np.array_split(np.arange(2_000), 7)  # the first chunks are the longer ones, as in `chunks.split`
     pairs = 400 * 6  # 400 states can be met with an action to take
@@ -257,14 +257,14 @@ def different(one: dict, two: dict) -> set[str]:
 
 def test_data_from_a_file_is_the_file_s_content_not_its_name(tmp_path):
     for name in ("one", "two"):
-        datasets.save(datasets.collect("frozenlake", 2_000, 0), tmp_path / f"{name}.parquet")
+        save(collect("frozenlake", 2_000, 0), tmp_path / f"{name}.parquet")
     one, two = (small(transitions=None, data=str(tmp_path / f"{name}.parquet")) for name in ("one", "two"))
     assert one.config_hash == two.config_hash
     row, collected = one.run(), small().run()
     assert row["transitions"] == 2_000
     assert row["q_sha256"] == collected["q_sha256"]
     assert replace(one, transitions=500).run()["transitions"] == 500
-    datasets.save(datasets.collect("frozenlake", 2_000, 1), tmp_path / "one.parquet")
+    save(collect("frozenlake", 2_000, 1), tmp_path / "one.parquet")
     with pytest.raises(SwiftRLError, match="is not the file it was"):
         replace(one, seed=1).run()
 

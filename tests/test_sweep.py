@@ -19,7 +19,7 @@ from odd_runs import OddRun
 
 from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.sweeps import estimate as estimates
 from swiftrl_core.sweeps import executors, results
@@ -120,7 +120,7 @@ def test_what_is_done_is_not_run_again(tmp_path, undisturbed):
 
 def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_path, capsys):
     data = tmp_path / "lake.parquet"
-    datasets.save(datasets.collect("frozenlake", 1_000, 0), data)
+    save(collect("frozenlake", 1_000, 0), data)
     whole = data.read_bytes()
     spec = tmp_path / "spec.yaml"
     own = SETTINGS | {"transitions": None, "data": "lake.parquet"}
@@ -128,7 +128,7 @@ def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_pa
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
     plan = make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
-    datasets.save(datasets.collect("frozenlake", 1_000, 9), data)
+    save(collect("frozenlake", 1_000, 9), data)
     summary = execute(plan, store, Serial(), [])
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)
     (record,) = store.failures().values()
@@ -150,14 +150,14 @@ def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{tmp_path / 'out'}: 5 cells: 0 done, 5 to run"
     assert lines[1].startswith("about ")
-    assert lines[1].endswith(" with 1 worker, extrapolated from small runs here")
+    assert lines[1].endswith(" with 1 worker, extrapolated from small runs on this machine")
     assert not (tmp_path / "out").exists()
 
 
 def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
     path = specification(tmp_path, 1, backend="pim", hardware=True)
     assert main([*command(path)[3:], "--dry-run"]) == 0
-    assert ", without the cells of pim, which are not here" in capsys.readouterr().out
+    assert ", without the runs of pim, which are not available" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("backend", [{}, {"backend": "pim", "backend_options": {"simulated_dpus": 2}}])
@@ -203,7 +203,9 @@ def test_cells_of_one_device_run_one_at_a_time(odd, tmp_path):
 
 
 def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
-    driver = subprocess.Popen(command(specification(tmp_path, 40), "--engine", "processes", "--workers", "2"))
+    driver = subprocess.Popen(
+        command(specification(tmp_path, 40), "--executor", "processes", "--workers", "2")
+    )
     out = tmp_path / "out"
     for mark in (5, 20):
         wait_for(lambda mark=mark: finished(out) >= mark)
@@ -232,7 +234,7 @@ PROCESSES = ("processes", "--workers", "2")
 
 @pytest.mark.parametrize("engine", [SERIAL, PROCESSES])
 def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undisturbed, engine):
-    arguments = command(specification(tmp_path, 40), "--engine", *engine)
+    arguments = command(specification(tmp_path, 40), "--executor", *engine)
     out = tmp_path / "out"
     for mark in (3, 20):
         driver = subprocess.Popen(arguments)
@@ -250,7 +252,7 @@ def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undist
 
 @pytest.mark.parametrize("engine", [SERIAL, PROCESSES])
 def test_ctrl_c_ends_soon_says_what_is_done_and_can_go_on(tmp_path, undisturbed, engine):
-    arguments = command(specification(tmp_path, 40), "--engine", *engine)
+    arguments = command(specification(tmp_path, 40), "--executor", *engine)
     driver = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: finished(tmp_path / "out") >= 10)
     told = interrupt(driver)
@@ -353,10 +355,10 @@ def read(terminal: int) -> bytes:
 @pytest.mark.parametrize(
     ("arguments", "needle"),
     [
-        (["--engine", "serial", "--workers", "2"], "--workers 2 does not apply to --engine serial"),
-        (["--engine", "processes", "--scheduler", "tcp://x:1"], "--scheduler does not apply"),
-        (["--engine", "processes", "--workers", "0"], "--workers is 0"),
-        (["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "--workers does not apply"),
+        (["--executor", "serial", "--workers", "2"], "--workers 2 does not apply to --executor serial"),
+        (["--executor", "processes", "--scheduler", "tcp://x:1"], "--scheduler does not apply"),
+        (["--executor", "processes", "--workers", "0"], "--workers is 0"),
+        (["--executor", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "--workers does not apply"),
     ],
 )
 def test_engine_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments, needle):

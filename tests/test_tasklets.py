@@ -19,7 +19,7 @@ from swiftrl_core.backends.gpu.backend import GpuBackend
 from swiftrl_core.backends.gpu.kernels import Tables, shared_bytes
 from swiftrl_core.backends.pim.dealing import deal
 from swiftrl_core.backends.pim.kernels import TASKLET_LEARNER, compile_learner
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim import DpuSet, compile_kernel
 from swiftrl_core.learner import Learner, NumberFormat
 from swiftrl_core.learner.chunks import split

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swiftrl_core.backend import AveragedRound, Problem, open_backend
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training import aggregation

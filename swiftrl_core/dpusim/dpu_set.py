@@ -1,8 +1,8 @@
 """`DpuSet` as in the UPMEM SDK's Python binding (2021.3 and later), over simulated DPUs.
 
-Texts of errors start with the vendor's words. What the vendor leaves undefined (a set used after `free`, one
-buffer read from many DPUs, an array whose `len` is not its bytes, a tuple for a list) is a `DpuError` that says
-what to do. Fresh memory holds a pattern, not zeros.
+Error texts start with the vendor's words. Uses that the vendor leaves undefined (a set after `free`, one buffer read
+from many DPUs, an array whose `len` is not its size in bytes, a tuple in the place of a list) raise a `DpuError` that
+names the remedy. Fresh memory holds a pattern, not zeros.
 """
 
 import sys
@@ -57,7 +57,7 @@ class DpuSet:
     instruction_budget : int
         DPU instructions, of all tasklets, after which a launch counts as hung and its DPU faults.
     sanitize : bool
-        Whether launches look for bugs; see `sanitizer_reports`. They are then exact, and slow.
+        Whether launches look for bugs (see `sanitizer_reports`). Such launches are exact, and about 20 times slower.
 
     Raises
     ------
@@ -334,7 +334,7 @@ class DpuSet:
         self._write_logs(streams)
 
     def faults(self) -> dict[int, str]:
-        """Return a line for each faulty DPU by its index in the set. Only the simulator knows them.
+        """Return a line for each faulty DPU by its index in the set. On hardware there is no such method.
 
         A line reads `DPU <rank>.<interface>.<dpu> '<program>' is in fault: <what happened where>`.
         """
@@ -347,11 +347,10 @@ class DpuSet:
 
     @property
     def sanitizer_reports(self) -> list[SanitizerReport]:
-        """Bugs in the kernel, seen in the launches since it was loaded. Only the simulator finds them.
+        """Bugs in the kernel that the launches since its load have shown. On hardware there is no such property.
 
-        Reads of WRAM that nobody has written, data races between tasklets, and misaligned transfers, each once with
-        the DPUs that had it. What is looked for, and what is missed:
-        `sanitize.h`.
+        Reads of unwritten WRAM, data races between tasklets, and misaligned transfers, one report per bug with the
+        DPUs that had it. `machine/sanitize.h` documents the checks and their limits.
 
         Raises
         ------
@@ -359,7 +358,7 @@ class DpuSet:
             If the set was made without `sanitize=True`.
         """
         if not self._allocation.sanitize:
-            raise DpuError("this set looks for no bugs; make it with sanitize=True")
+            raise DpuError("this set does not look for bugs; make it with sanitize=True")
         machines = enumerate(self._allocation.machines[self._span.start : self._span.stop])
         return merge(
             replace(report, dpus=(index,))

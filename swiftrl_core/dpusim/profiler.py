@@ -1,4 +1,4 @@
-"""Where a kernel's instructions go: counts by function and by line of source, from the program's debug information.
+"""The profiler: a kernel's instructions by function and by line of source, from its debug information.
 
 The run is the exact one, and every instruction it issues is charged to one place: those of a runtime routine (a
 division, say) to the line that calls it, or to the routine where the call is the last thing a function does; tries at a
@@ -98,7 +98,7 @@ def _machine_of(dpu_set: DpuSet, dpu: int) -> Machine:
 
 
 def _charge_free_instructions(program: Program, counts: np.ndarray) -> np.ndarray:
-    """Move what stands at an instruction that costs nothing on to the next one that costs something."""
+    """Move the count of an instruction that costs nothing to the next one that costs something."""
     _, ops = lower(program)
     free = (ops["cost"][:-1] == 0) & np.isin(ops["code"][:-1], _STRAIGHT)
     counts = counts.copy()
@@ -127,7 +127,7 @@ def _by_line(program: Program, counts: np.ndarray) -> pd.DataFrame:
 
 
 def source_places(path: Path) -> dict[int, tuple[Path, int]]:
-    """Return file and line of every instruction that the debug information knows, by IRAM address."""
+    """Return file and line of every instruction that the debug information covers, by IRAM address."""
     places: dict[int, tuple[Path, int]] = {}
     with open(path, "rb") as stream:
         elf = ELFFile(stream)

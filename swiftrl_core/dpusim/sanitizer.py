@@ -1,4 +1,4 @@
-"""Bugs that the debug run has found: sanitize.h finds them, here they get names, lines of source and a sentence."""
+"""Sanitizer reports: the bugs that machine/sanitize.h found, with names, source lines and a sentence each."""
 
 import functools
 from collections.abc import Iterable
@@ -94,23 +94,24 @@ def _report(record: np.void, program: Program, dpu: int) -> SanitizerReport:
     kind = int(record["kind"])
     where = f"tasklet {tasklets[0]} at {lines[0]}"
     if kind == UNINITIALISED:
-        text = f"{where} reads {size} bytes of {symbol} ({address:#x}) that nobody has written"
+        text = f"{where} reads {size} bytes of {symbol} ({address:#x}) that were never written"
     elif kind == RACE:
         lines.insert(0, _line(program, record["other_pc"]))
         tasklets.insert(0, int(record["other"]))
         text = (
             f"{where} {'writes' if record['writes'] else 'reads'} {symbol} ({address:#x}), which tasklet "
             f"{tasklets[0]} {'writes' if record['other_wrote'] else 'reads'} at {lines[0]}; no lock, barrier, "
-            "semaphore or handshake is between them"
+            "semaphore or handshake orders the two"
         )
     elif kind == DMA_SIZE:
         done = ((size // 8 - 1) & 255) * 8 + 8
-        text = f"{where} asks for {size} bytes, no multiple of 8 from 8 to 2048; a DPU moves {done}"
+        text = (
+            f"{where} transfers {size} bytes, which is not a multiple of 8 from 8 to 2048; a DPU moves {done}"
+        )
     else:
         memory = "WRAM" if kind == DMA_WRAM_ADDRESS else "MRAM"
-        text = (
-            f"{where} gives the {memory} address {address:#x}, no multiple of 8; taken for {address & ~7:#x}"
-        )
+        used = f"a DPU uses {address & ~7:#x}"
+        text = f"{where} uses the {memory} address {address:#x}, which is not a multiple of 8; {used}"
     return SanitizerReport(
         KINDS[kind], (dpu,), tuple(tasklets), address, symbol, tuple(lines), int(record["count"]), text
     )
@@ -138,7 +139,7 @@ def symbol_at(program: Program, address: int) -> str:
 def _variables(path: Path) -> list[tuple[int, int, str]]:
     """Return start, end and name of every variable of a program, static ones included.
 
-    The compiler may put several into one symbol; then the debug information knows where each begins.
+    The compiler may merge several into one symbol; then the debug information has the start of each.
     """
     with open(path, "rb") as stream:
         elf = ELFFile(stream)

@@ -25,13 +25,13 @@ from swiftrl_core.backends.pim import kernels
 from swiftrl_core.backends.pim.backend import PimBackend
 from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.tuning import Step
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.dpusim import MODEL_VERSION
 from swiftrl_core.dpusim.timing import launch_seconds, resolve_hardware
 from swiftrl_core.experiments import reference_fp64 as doubles
 from swiftrl_core.learner import Bootstrap, Learner, NumberFormat, Sampling, random_states
-from swiftrl_core.learner.chunks import Chunks, split
+from swiftrl_core.learner.chunks import Chunks, lengths, split
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY, constant
 from swiftrl_core.training import aggregation
 from swiftrl_core.util.errors import SwiftRLError
@@ -326,7 +326,7 @@ def reference(dataset: Dataset, learner: Learner, cores: int, *, scaled_index: b
     scaled_index : bool
         RAN draws as `dpu_src/study/scaled_index.c` does, not as `lcg_below`.
     """
-    parts = np.array_split(doubles.records(dataset), cores)  # contiguous, the first ones a row longer
+    parts = np.split(doubles.records(dataset), np.cumsum(lengths(len(dataset), cores))[:-1])
     states = random_states(0, np.arange(cores))
     orders = [
         list(_orders(learner.sampling, len(part), state, scaled_index))

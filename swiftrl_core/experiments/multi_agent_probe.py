@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from swiftrl_core.data import environments, evaluation
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
 from swiftrl_core.sweeps.probe import Probe

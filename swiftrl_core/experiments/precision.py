@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.experiments import reference_fp64 as doubles
 from swiftrl_core.learner import Learner, NumberFormat

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core.data.datasets import Dataset
-from swiftrl_core.util import toolchain
+from swiftrl_core.data import Dataset
+from swiftrl_core.learner.chunks import lengths
+from swiftrl_core.util.toolchain import FLOAT64, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "reference_fp64.c"
 RECORD = np.dtype(
@@ -50,9 +51,7 @@ def train(
     -------
     float64 array (states, actions)
     """
-    chunks = np.array_split(
-        records(dataset), cores
-    )  # contiguous, the first ones a row longer: `chunks.split`
+    chunks = np.split(records(dataset), np.cumsum(lengths(len(dataset), cores))[:-1])
     q = np.zeros((dataset.n_states, dataset.n_actions))
     for start in range(0, episodes, tau):
         tables = np.repeat(q[np.newaxis], cores, axis=0)
@@ -66,9 +65,8 @@ def train(
 @functools.cache
 def library() -> ctypes.CDLL:
     """Return `reference_fp64.c`, compiled as the authors' release would be: -O2."""
-    found = ctypes.CDLL(str(toolchain.compile_shared_library([SOURCE], flags=["-O2"])))
-    pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-    found.learn_doubles.argtypes = [pointer, pointer, number, number, real, real]
-    found.store_only.argtypes = [pointer, number]
-    found.learn_doubles.restype = found.store_only.restype = None
-    return found
+    functions = {
+        "learn_doubles": (None, [POINTER, POINTER, INT64, INT64, FLOAT64, FLOAT64]),
+        "store_only": (None, [POINTER, INT64]),
+    }
+    return load_library([SOURCE], functions, flags=["-O2"])

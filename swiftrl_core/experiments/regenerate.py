@@ -1,11 +1,10 @@
-"""Draw figures again from stored results, running nothing: `make figures`.
+"""Redraw figures from stored results without running anything: `swiftrl figures`.
 
 A folder of results holds rows of runs (`table.parquet`, in an experiment's folder), or only the tables that figures
 showed (such as `learning_curve.csv`). Each is drawn again in its place, and comes out the same in every byte.
 """
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -54,22 +53,6 @@ def regenerate(root: Path) -> tuple[list[Path], list[str]]:
     return written, problems
 
 
-def main(roots: Iterable[str]) -> int:
-    """Redraw folders and say what was drawn; return the exit status, 1 where a table could not be read."""
-    failed = False
-    for root in map(Path, roots):
-        written, problems = regenerate(root)
-        for path in written:
-            print(path)
-        for problem in problems:
-            print(f"swiftrl: {problem}", file=sys.stderr)
-        failed |= bool(problems)
-        if not written and not problems:
-            print(f"swiftrl: there are no results in {root}: run a notebook first", file=sys.stderr)
-            failed = True
-    return int(failed)
-
-
 def _in(folder: Path) -> list[Callable[[], list[Path]]]:
     """Return what draws the figures of one folder."""
     found: list[Callable[[], list[Path]]] = []
@@ -90,7 +73,3 @@ def _draw_runs(experiment: str, folder: Path) -> list[Path]:
 def _draw_shown(folder: Path, name: str, draw: Callable[[pd.DataFrame], Figure]) -> list[Path]:
     table = csv.read_csv(folder / f"{name}.csv").to_pandas()  # which reads a number as it was written
     return figures.save(draw(table), table, folder, name)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [str(Path("results"))]))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from swiftrl_core.backend import Problem, open_backend
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim import MODEL_VERSION
 from swiftrl_core.dpusim.timing import dma_cycles, resolve_hardware
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
@@ -26,7 +26,7 @@ from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.sweeps.probe import Probe
 from swiftrl_core.sweeps.results import column
-from swiftrl_core.util import toolchain
+from swiftrl_core.util.toolchain import INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "roofline.c"
 RECORD_BYTES = 8
@@ -296,10 +296,7 @@ def _processor_seconds(work: Callable[[], object]) -> float:
 
 
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(toolchain.compile_shared_library([SOURCE])))
-    pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-    library.read_stream.argtypes = [pointer, number, number]
-    library.read_stream.restype = ctypes.c_uint64
-    for function in (library.peak_vector, library.peak_scalar):
-        function.argtypes, function.restype = [number, real, real, ctypes.POINTER(real)], number
-    return library
+    real = ctypes.c_float
+    peak = (INT64, [INT64, real, real, ctypes.POINTER(real)])
+    read = (ctypes.c_uint64, [POINTER, INT64, INT64])
+    return load_library([SOURCE], {"read_stream": read, "peak_vector": peak, "peak_scalar": peak})

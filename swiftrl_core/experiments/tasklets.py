@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from swiftrl_core.backends.pim.tuning import KERNELS
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim.timing import resolve_hardware
 from swiftrl_core.experiments import registry as experiments
 from swiftrl_core.learner import Bootstrap, Learner

@@ -12,8 +12,7 @@ import ipywidgets
 import pandas as pd
 from matplotlib.figure import Figure
 
-from swiftrl_core.data import evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.experiments import figures
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat

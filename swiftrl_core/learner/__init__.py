@@ -1,4 +1,4 @@
-"""What is learned, and how: the learner, its number formats, and the layout that host and kernels share."""
+"""Learners, their number formats, and the memory layout shared by host and kernels."""
 
 from swiftrl_core.learner.learner import (
     BEYOND_THE_PAPER,

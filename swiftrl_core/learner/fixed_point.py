@@ -49,7 +49,7 @@ class Coefficients:
 
     @property
     def largest_gap(self) -> float:
-        """Update vr: the largest |Tbar - Qbar|, in units, that a round may start with; see `fixed_point.h`."""
+        """Update vr: the largest `|Tbar - Qbar|`, in units, that a round may start with; see `fixed_point.h`."""
         return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
 
     def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:
@@ -73,7 +73,12 @@ class Coefficients:
 
 
 def decimal_coefficients(
-    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+    alpha: float,
+    gamma: float,
+    rewards: tuple[float, float],
+    *,
+    decaying_alpha: bool = False,
+    vr: bool = False,
 ) -> Coefficients:
     """Return the INT32 rule's coefficients: fractions in lowest terms, values in units of 1/10,000.
 
@@ -85,7 +90,7 @@ def decimal_coefficients(
         Discount, at least 0 and below 1; likewise.
     rewards : (float, float)
         Smallest and largest reward.
-    decays : bool
+    decaying_alpha : bool
         alpha is `learn.h`'s h / (h + (h - g) n) instead, gamma being g / h; what is returned for alpha holds h and the
         largest denominator.
     vr : bool
@@ -101,7 +106,7 @@ def decimal_coefficients(
     if step == 0 or discount == 1:
         raise _not_representable("INT32", alpha, gamma, "a multiple of 1/10,000")
     over, under = step.numerator, step.denominator
-    if decays:
+    if decaying_alpha:
         over = discount.denominator
         under = over + (over - discount.numerator) * constant("VISITS_LIMIT")
         step = Fraction(over, under)
@@ -131,7 +136,12 @@ def decimal_coefficients(
 
 
 def binary_coefficients(
-    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+    alpha: float,
+    gamma: float,
+    rewards: tuple[float, float],
+    *,
+    decaying_alpha: bool = False,
+    vr: bool = False,
 ) -> Coefficients:
     """Return the INT32_POW2 rule's coefficients: shifts by up to 13 bits, values in units of 2^-13.
 
@@ -150,7 +160,7 @@ def binary_coefficients(
             break
     else:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
-    largest_alpha = 1.0 if decays else alpha
+    largest_alpha = 1.0 if decaying_alpha else alpha
     alpha_bits = _most_bits(largest_alpha, _width(low, high, vr))
     if alpha_bits is None:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import swiftrl_core
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.sweeps.results import ROW_SCHEMA_VERSION, now
 from swiftrl_core.training.agents import ALIKE, MultiAgentResult

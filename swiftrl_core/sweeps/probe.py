@@ -1,7 +1,7 @@
 """Runs that train nothing a `Run` describes: a roofline, a population of agents, a number format against doubles.
 
 A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
-are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
+are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need::
 
     @dataclass(frozen=True, kw_only=True)
     class Latency(

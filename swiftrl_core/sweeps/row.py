@@ -14,9 +14,9 @@ import numpy as np
 
 from swiftrl_core import backend as backends
 from swiftrl_core.backends.exact import empirical_fixed_point
-from swiftrl_core.data import datasets, environments, evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect, environments, evaluation, open_data
 from swiftrl_core.data.environments import Environment
+from swiftrl_core.learner.chunks import lengths
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.settings import to_json
 from swiftrl_core.training.loop import TrainingResult
@@ -36,10 +36,7 @@ def data_columns(environment: Environment, dataset: Dataset, cores: int) -> dict
     pairs = environment.n_states * environment.n_actions
     reachable = _reachable(environment.name, to_json(environment.kwargs)).sum() * environment.n_actions
     pair = dataset.state.astype(np.int64) * environment.n_actions + dataset.action
-    rows = len(dataset)
-    short, longer = divmod(rows, cores)
-    lengths = np.where(np.arange(cores) < longer, short + 1, short)
-    chunk = np.repeat(np.arange(cores), lengths)
+    chunk = np.repeat(np.arange(cores), lengths(len(dataset), cores))
     seen = np.zeros((cores, pairs), bool)
     seen[chunk, pair] = True
     paid = np.zeros(cores, bool)
@@ -140,10 +137,10 @@ def load_dataset(
     """
     environment = resolve(name, options)
     if data is None:
-        return datasets.collect(environment, transitions, seed)
+        return collect(environment, transitions, seed)
     if file_sha256(data) != sha256:
         raise SwiftRLError(f"{data} is not the file it was when the run was made: plan the sweep again")
-    dataset = datasets.open_data(data, environment)
+    dataset = open_data(data, environment)
     return dataset if transitions is None else dataset.rows(0, transitions)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from swiftrl_core import backend as backends
 from swiftrl_core.backends.pim.binding import hardware_reason
 from swiftrl_core.backends.pim.kernels import check_tasklets
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import BEYOND_THE_PAPER, Learner
 from swiftrl_core.sweeps import manifest, results

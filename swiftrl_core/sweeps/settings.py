@@ -29,7 +29,7 @@ FROM_THE_DATA = "reward_range"
 
 USED_BY = MappingProxyType(
     {
-        "alpha": lambda learner: not learner.decays,
+        "alpha": lambda learner: not learner.decaying_alpha,
         "epsilon": lambda learner: learner.algorithm == Algorithm.SARSA,
     }
 )

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training import aggregation

@@ -14,12 +14,13 @@ visits are drawn; there n_k is the expected number, which is the same: known bef
 """
 
 import ctypes
+import functools
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from swiftrl_core.util import toolchain
+from swiftrl_core.util.toolchain import INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "aggregation.c"
 _SUMS = MappingProxyType({np.dtype(np.float32): np.float64, np.dtype(np.int32): np.int64})
@@ -80,14 +81,12 @@ def _divided(total: np.ndarray, by: int | np.ndarray, dtype: np.dtype) -> np.nda
     return (np.sign(total) * magnitude).astype(dtype)
 
 
+@functools.cache
 def compile_sums(dtype: np.dtype) -> ctypes.CDLL:
-    """Return aggregation.c for tables of a type. Whoever times an aggregation does this first."""
+    """Return aggregation.c for tables of a type, compiled once; call it before you time an aggregation."""
     value, total = ("float", "double") if dtype == np.float32 else ("int32_t", "int64_t")
-    path = toolchain.compile_shared_library([SOURCE], flags=[f"-DVALUE={value}", f"-DSUM={total}"])
-    library = ctypes.CDLL(str(path))
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    library.sum.argtypes = [pointer, count, count, pointer]
-    library.weighted_sum.argtypes = [pointer, pointer, count, count, pointer, pointer]
-    for function in (library.sum, library.weighted_sum):
-        function.restype = None
-    return library
+    functions = {
+        "sum": (None, [POINTER, INT64, INT64, POINTER]),
+        "weighted_sum": (None, [POINTER, POINTER, INT64, INT64, POINTER, POINTER]),
+    }
+    return load_library([SOURCE], functions, defines={"VALUE": value, "SUM": total})

@@ -13,13 +13,14 @@ from functools import partial
 import numpy as np
 
 from swiftrl_core.backend import AveragedRound, Backend, Evidence, Problem, open_backend
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, split
 from swiftrl_core.training.sampled import open_sampled
 from swiftrl_core.training.synchronisation import Synchronisation, bytes_of_a_round
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.settings import setting
 
 MOST_ROUNDS = 10_000_000
 """A round takes milliseconds at least: more would not end within a day."""
@@ -41,10 +42,10 @@ class Schedule:
         Seeds the cores' random generators; at least 0.
     """
 
-    cores: int = 64
-    episodes: int = 2000
-    tau: int = 50
-    seed: int = 0
+    cores: int = setting(64, "PIM cores")
+    episodes: int = setting(2000, "passes of each core over its chunk")
+    tau: int = setting(50, "episodes between synchronisations")
+    seed: int = setting(0, "seed of the cores' random generators")
 
     def __post_init__(self) -> None:
         for name in ("cores", "episodes", "tau"):

@@ -1,9 +1,10 @@
 """Compile C, for this machine and for the simulated DPU, with the compiler that pip installs.
 
-`ziglang` is a C compiler in a wheel, so nobody needs one of their own. Every product lives in a cache under a
-name made from all that decides its bytes: the sources, the arguments, the compiler's version, this CPU's features.
+`ziglang` is a C compiler in a wheel, so no system compiler is needed. Every product lies in a cache under a name made
+from all that decides its bytes: the sources, the arguments, the compiler's version, this CPU's features.
 """
 
+import ctypes
 import functools
 import hashlib
 import importlib.metadata
@@ -11,12 +12,15 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from swiftrl_core.util.errors import CompileError
 from swiftrl_core.util.files import atomic_path
 
+POINTER, INT64, INT32, FLOAT64 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
+"""Types of C functions' arguments and results."""
 HOST_FLAGS = ("-O3", "-std=c11", "-ffp-contract=off", "-fno-sanitize=all", "-fPIC", "-shared", "-Wall")
 
 
@@ -100,6 +104,7 @@ def compile_shared_library(
     *,
     headers: Iterable[Path] = (),
     include_directories: Sequence[Path] = (),
+    defines: Mapping[str, object] = MappingProxyType({}),
     flags: Sequence[str] = (),
     product: str | None = None,
 ) -> Path:
@@ -113,14 +118,41 @@ def compile_shared_library(
         Files the sources include; part of the cache's key.
     include_directories : sequence of Path
         Searched for headers.
+    defines : mapping
+        Macros, name to value.
     flags : sequence of str
-        More compiler flags, such as `-DNAME=1`.
+        More compiler flags.
     product : str, optional
         File name; by default the first source's, ending in `.so`.
     """
-    arguments = [*HOST_FLAGS, "-mcpu=native", *(f"-I{folder}" for folder in include_directories), *flags]
-    arguments += [str(source) for source in sources]
+    arguments = [*HOST_FLAGS, "-mcpu=native", *(f"-I{folder}" for folder in include_directories)]
+    arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *flags, *map(str, sources)]
     return compile_c(arguments, [*sources, *headers], product or f"{sources[0].stem}.so")
+
+
+def load_library(
+    sources: Sequence[Path], functions: Mapping[str, tuple[type | None, Sequence[type]]], **options
+) -> ctypes.CDLL:
+    """Compile C sources into a shared library and load it.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+    functions : mapping
+        Name of each function that will be called, to the types of its result and its arguments.
+    **options
+        Passed to `compile_shared_library`.
+
+    Raises
+    ------
+    CompileError
+        If the compiler fails.
+    """
+    library = ctypes.CDLL(str(compile_shared_library(sources, **options)))
+    for name, (result, arguments) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
 
 
 def _key(command: Sequence[str], inputs: Iterable[Path]) -> str:

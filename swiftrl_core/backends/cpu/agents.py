@@ -11,10 +11,11 @@ import numpy as np
 from swiftrl_core.backend import Evidence, Problem
 from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads
 from swiftrl_core.learner import Algorithm, Sampling
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner.layout import load_host_library
 from swiftrl_core.training.population import Population, Trained
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER
 
 __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 
@@ -61,23 +62,17 @@ def in_lanes(population: Population) -> bool:
 
 def compile_lanes(problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
     """Return agents.c built for a problem; `flags` are more compiler flags."""
-    engine = _compile("agents.c", problem, flags)
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    engine.lanes.restype = engine.team.restype = count
-    engine.train_vectors.argtypes = [pointer, count, pointer, pointer, count, count, count]
-    engine.train_vectors.restype = ctypes.c_int
-    return engine
+    functions = {
+        "lanes": (INT64, []),
+        "team": (INT64, []),
+        "train_vectors": (INT32, [POINTER, INT64, POINTER, POINTER, INT64, INT64, INT64]),
+    }
+    return _load("agents.c", functions, problem, flags)
 
 
-def _compile(source: str, problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
-    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    library = toolchain.compile_shared_library(
-        [FOLDER / source],
-        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
-    )
-    return ctypes.CDLL(str(library))
+def _load(source: str, functions: dict, problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    headers = FOLDER.glob("*.h")
+    return load_host_library([FOLDER / source], functions, problem.switches, headers=headers, flags=flags)
 
 
 @dataclass(frozen=True)
@@ -111,9 +106,8 @@ def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple
 
 def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
     """Fill the tables; return what it took and 1, the agents that learn in step."""
-    engine = _compile("agents_alone.c", population.problem)
-    engine.train_agents.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2
-    engine.train_agents.restype = None
+    functions = {"train_agents": (None, [POINTER] * 4 + [INT64] * 2)}
+    engine = _load("agents_alone.c", functions, population.problem)
     given = (population.records, population.starts, population.args)
     arrays = [*map(np.ascontiguousarray, given), tables]
     pointers = [array.ctypes.data for array in arrays]

@@ -12,10 +12,11 @@ import numpy as np
 from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.learner import MOST_TRANSITIONS, Algorithm, Sampling
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner.layout import load_host_library
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER
 
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
@@ -59,12 +60,14 @@ def open_backend(
             f"early_exit does not apply to {learner.sampling} {learner.algorithm}, whose episodes differ by their "
             "random draws: leave it out, or use SEQ or STR q_learning"
         )
-    if early_exit and learner.decays:
+    if early_exit and learner.decaying_alpha:
         raise SwiftRLError(
             f"early_exit does not apply to alpha_schedule {learner.alpha_schedule}, whose episodes differ by their "
             "alpha: leave it out, or use constant"
         )
-    return CpuBackend(problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decays)
+    return CpuBackend(
+        problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decaying_alpha
+    )
 
 
 def available_threads() -> int:
@@ -82,27 +85,16 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
     flags : sequence of str
         More compiler flags; the benchmark builds for processors without AVX-512 by `-mcpu=x86_64_v3`.
     """
-    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    switches["EARLY_EXIT"] = int(early_exit)
-    library = toolchain.compile_shared_library(
-        SOURCES,
-        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
-    )
-    engine = ctypes.CDLL(str(library))
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    for name, arguments, result in (
-        ("lanes", [], count),
-        ("team_cores", [], count),
-        ("steps_bytes", [count], count),
-        ("unpack", [pointer] * 4 + [count] * 3, None),
-        ("train_teams", [pointer] * 9 + [count] * 3, ctypes.c_int),
-        ("train_cores", [pointer] * 7 + [count] * 2, None),
-    ):
-        function = getattr(engine, name)
-        function.argtypes, function.restype = arguments, result
-    return engine
+    functions = {
+        "lanes": (INT64, []),
+        "team_cores": (INT64, []),
+        "steps_bytes": (INT64, [INT64]),
+        "unpack": (None, [POINTER] * 4 + [INT64] * 3),
+        "train_teams": (INT32, [POINTER] * 9 + [INT64] * 3),
+        "train_cores": (None, [POINTER] * 7 + [INT64] * 2),
+    }
+    switches = problem.switches | {"EARLY_EXIT": int(early_exit)}
+    return load_host_library(SOURCES, functions, switches, headers=FOLDER.glob("*.h"), flags=flags)
 
 
 class CpuBackend:

@@ -127,11 +127,11 @@ class GpuBackend:
         learner, entries, states = self._problem.learner, self._problem.entries, self._problem.n_states
         vr = learner.update == Update.VR
         visits = -(-self._cores // LANES) * LANES * entries * VISITS_BYTES
-        apart = learner.freezes and self._tables == Tables.IN_GLOBAL_MEMORY
+        apart = learner.frozen_bootstrap and self._tables == Tables.IN_GLOBAL_MEMORY
         return {
             "targets": vr * entries * self._entry_bytes,
             "values": vr * states * self._entry_bytes,
-            "visits": learner.decays * visits,
+            "visits": learner.decaying_alpha * visits,
             "ahead": apart * self._cores * states * self._entry_bytes,
         }
 

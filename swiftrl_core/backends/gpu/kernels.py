@@ -40,7 +40,7 @@ class Tables(StrEnum):
 
 def shared_bytes(problem: Problem) -> int:
     """Return the bytes of a block's tables: one for each of its lanes, and in a frozen bootstrap the states' values."""
-    beside = problem.n_states if problem.learner.freezes else 0
+    beside = problem.n_states if problem.learner.frozen_bootstrap else 0
     return LANES * (problem.entries + beside) * problem.learner.dtype.itemsize
 
 
@@ -51,11 +51,7 @@ def placement(problem: Problem, shared_limit: int) -> Tables:
 
 def switches(problem: Problem, tables: Tables) -> list[str]:
     """Return the build switches, as compiler arguments."""
-    values = problem.learner.switches | {
-        "N_STATES": problem.n_states,
-        "N_ACTIONS": problem.n_actions,
-        "TABLES": list(Tables).index(tables),
-    }
+    values = problem.switches | {"TABLES": list(Tables).index(tables)}
     return [f"-D{name}={value}" for name, value in values.items()]
 
 

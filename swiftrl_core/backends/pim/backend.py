@@ -71,7 +71,7 @@ class PimBackend:
         self._problem = problem
         self._dpus = dpus
         self._tasklets = tasklets
-        if problem.learner.freezes:
+        if problem.learner.frozen_bootstrap:
             compile_dealing()
         self._kernel = kernel
         self._table_bytes = 4 * problem.entries
@@ -103,7 +103,7 @@ class PimBackend:
         """
         transfers = {TRANSITIONS: [chunks.chunk(core) for core in range(chunks.cores)]}
         seconds = 0.0
-        if self._problem.learner.freezes:
+        if self._problem.learner.frozen_bootstrap:
             start = time.perf_counter()
             dealt = deal(self._problem, chunks, self._tasklets)
             seconds = time.perf_counter() - start

@@ -17,12 +17,18 @@ from typing import Any
 import numpy as np
 
 from swiftrl_core import dpusim
-from swiftrl_core.backends.pim.buffers import Place, bytes_of, padded_rows
+from swiftrl_core.backends.pim.buffers import Place, bytes_of, memoryviews, padded_rows
 from swiftrl_core.backends.pim.clocks import Clock, PimTimes, Stopwatch
-from swiftrl_core.backends.pim.platforms import PLATFORMS, allocate, explained, hardware_reason
+from swiftrl_core.backends.pim.platforms import (
+    PLATFORMS,
+    allocate,
+    explained,
+    hardware_reason,
+    simulation_notice,
+)
 from swiftrl_core.util.errors import SwiftRLError
 
-__all__ = ["PimSet", "PimTimes", "hardware_reason", "open_dpu_set"]
+__all__ = ["PimSet", "PimTimes", "hardware_reason", "open_dpu_set", "simulation_notice"]
 
 
 class PimSet:
@@ -194,6 +200,7 @@ class PimSet:
         return Place(symbol, found.value(), found.size())
 
     def _copy(self, kind: str, symbol: str, dst: Any, src: Any, offset: int) -> None:
+        dst, src = (memoryviews(side) if isinstance(side, list) else side for side in (dst, src))
         with self._clock.timed(kind), explained(f"the copy of {symbol!r} failed", self._error):
             self._set.copy(dst, src, offset=offset)
 

@@ -63,3 +63,12 @@ def bytes_of(symbol: str, array: Any) -> np.ndarray:
     if data.dtype.hasobject or data.dtype.kind in "OUSmM":
         raise SwiftRLError(f"{symbol!r} got values of type {data.dtype}; give numbers of a fixed width")
     return data.reshape(-1).view(np.uint8)
+
+
+def memoryviews(rows: Sequence[np.ndarray]) -> list[memoryview]:
+    """Return a view of each array, the form in which the SDK's C code can take a list of buffers.
+
+    It asks for the bytes of each without holding the interpreter's lock. An array allocates memory to answer, which
+    ends the process from Python 3.12 on; a memoryview does not.
+    """
+    return [memoryview(row) for row in rows]

@@ -14,8 +14,8 @@ import numpy as np
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY, constant, struct
-from swiftrl_core.util import toolchain
+from swiftrl_core.learner.layout import constant, load_host_library, struct
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER
 
 SOURCE = Path(__file__).parent / "dealing.c"
 
@@ -85,16 +85,8 @@ def _of(chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
 
 def compile_dealing() -> ctypes.CDLL:
     """Return dealing.c, compiled. Whoever times the dealing does this first."""
-    path = toolchain.compile_shared_library(
-        [SOURCE],
-        headers=[KERNEL_DIRECTORY / "layout.h"],
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[f"-DNUMBER_FORMAT={constant('NUMBER_FORMAT_INT32')}"],
-    )
-    library = ctypes.CDLL(str(path))
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    library.count_words.argtypes = [pointer, pointer, pointer, count, count]
-    library.deal_chunks.argtypes = [pointer] * 5 + [count] * 5
-    for function in (library.count_words, library.deal_chunks):
-        function.restype = ctypes.c_int
-    return library
+    functions = {
+        "count_words": (INT32, [POINTER] * 3 + [INT64] * 2),
+        "deal_chunks": (INT32, [POINTER] * 5 + [INT64] * 5),
+    }
+    return load_host_library([SOURCE], functions, {"NUMBER_FORMAT": constant("NUMBER_FORMAT_INT32")})

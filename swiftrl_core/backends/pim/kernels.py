@@ -59,7 +59,7 @@ def compile_learner(
     """
     check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
-    if not problem.learner.freezes:
+    if not problem.learner.frozen_bootstrap:
         return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware)
     macros = tuning.switches(problem, steps_of(problem, kernel), _room(problem))
     macros["BLOCK_BYTES"] = _block_bytes(problem, tasklets)
@@ -86,7 +86,7 @@ def compile_steps(
 def check_tasklets(learner: Learner, tasklets: int) -> None:
     """Raise `SwiftRLError` where there are not that many tasklets, or the learner cannot use them."""
     whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
-    if tasklets != 1 and not learner.freezes:
+    if tasklets != 1 and not learner.frozen_bootstrap:
         raise SwiftRLError(
             f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
             "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
@@ -151,8 +151,8 @@ def _room(problem: Problem) -> int:
 def _bytes_beside(problem: Problem) -> int:
     """Return the WRAM that `struct beside` of learn.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
-    of_decay = 2 * problem.entries if problem.learner.decays else 0
-    return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.freezes else 0)
+    of_decay = 2 * problem.entries if problem.learner.decaying_alpha else 0
+    return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.frozen_bootstrap else 0)
 
 
 def _block_bytes(problem: Problem, tasklets: int) -> int:
@@ -177,8 +177,7 @@ def _compile(
     *,
     for_hardware: bool,
 ) -> Path:
-    counts = {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    defines = problem.learner.switches | counts | (sizes or {})
+    defines = problem.switches | (sizes or {})
     if for_hardware:
         return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
     return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])

@@ -1,9 +1,12 @@
 """Find UPMEM hardware and its SDK, and allocate DPUs there or on the simulator."""
 
+import ctypes
 import importlib
+import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -86,12 +89,53 @@ def _find_sdk() -> tuple[ModuleType | None, str]:
         if error.name != "dpu":
             return None, f"the UPMEM SDK's Python package cannot be imported ({error})"
         return None, "the UPMEM SDK's Python package `dpu` is not installed"
-    except (ImportError, OSError) as error:  # its ctypes layer does not find libdpu.so
-        return None, f"the UPMEM SDK's Python package cannot be imported ({error}); source upmem_env.sh"
+    except (ImportError, OSError) as error:  # its ctypes layer does not load libdpu.so
+        return None, f"the UPMEM SDK's Python package cannot be imported ({error}): {_library_trouble()}"
     missing = [name for name in ("DpuSet", "DpuError", "ALLOCATE_ALL") if not hasattr(sdk, name)]
     if missing:
         return None, f"the installed package `dpu` is not UPMEM's: it has no {', '.join(missing)}"
     return sdk, ""
+
+
+def _library_trouble() -> str:
+    """Return why the SDK's library does not load, and which one it lacks: the SDK itself names neither."""
+    found = next(_sdk_libraries(), "libdpu.so")
+    try:
+        ctypes.CDLL(found)
+    except OSError as error:
+        missing, absent, _ = str(error).partition(": cannot open shared object file")
+        if not absent or missing == found:
+            return f"{error}; source upmem_env.sh"
+        return f"{found} needs {missing}, which is not found; add its folder to LD_LIBRARY_PATH"
+    return f"{found} loads, so another part of the package is broken; source upmem_env.sh"
+
+
+def _sdk_libraries() -> Iterator[str]:
+    """Yield the paths of the SDK's library: on the loader's path, in its home, near its Python package."""
+    folders = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder]
+    if "UPMEM_HOME" in os.environ:
+        folders.append(Path(os.environ["UPMEM_HOME"], "lib"))
+    package = importlib.util.find_spec("dpu")
+    if package is not None and package.origin is not None:
+        folders += [parent / "lib" for parent in Path(package.origin).parents]
+    for folder in folders:
+        yield from map(str, sorted(folder.glob("libdpu.so*")))
+
+
+def simulation_notice(hardware: str | None) -> str | None:
+    """Return a line that says that DPUs will be simulated, which server, and why; None where there is hardware.
+
+    Parameters
+    ----------
+    hardware : str or None
+        Name of the hardware profile; None for the default.
+    """
+    reason = hardware_reason()
+    if reason is None:
+        return None
+    profile = dpusim.HARDWARE_PROFILES.get(hardware or dpusim.DEFAULT_HARDWARE)
+    name = hardware if profile is None else profile.name
+    return f"PIM is simulated (hardware profile {name}): {reason}"
 
 
 def error_text(error: Exception) -> str:

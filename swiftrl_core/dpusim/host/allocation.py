@@ -1,4 +1,4 @@
-"""What all sets over the same DPUs share: the machines, the loaded programs, the queue, the seconds."""
+"""An allocation of DPUs, shared by all sets over them: machines, programs, queued work, simulated seconds."""
 
 import dataclasses
 from collections import deque
@@ -25,7 +25,7 @@ OTHER_ERROR = 1
 
 
 def _asynchronous(job: str, text: str) -> str:
-    """Return the vendor's text of an error in queued work; what `text` says beyond its words goes behind."""
+    """Return the vendor's text of an error in queued work; the rest of `text` follows the vendor's words."""
     reason = next((words for words in ERROR_NUMBERS if text.startswith(words)), text)
     number = JOBS.index(job) << 16 | ERROR_NUMBERS.get(reason, OTHER_ERROR)
     return f"asynchronous operation error ({job}): {reason} (0x{number:x}){text.removeprefix(reason)}"
@@ -35,7 +35,7 @@ def balanced_ranks(n_dpus: int, dpus_per_rank: int = 64) -> list[list[int]]:
     """Return which DPUs of which ranks an allocation takes.
 
     Whole ranks are taken until they hold `n_dpus`; then the surplus is disabled in passes. A pass goes to the
-    fullest rank (the last of them) and disables one DPU behind each of its 8 control interfaces, last interface
+    fullest rank (the last of them) and disables one DPU of each of its 8 control interfaces, last interface
     first. That reproduces the counts seen with the vendor's library: 65 -> 33, 32; 100 -> 52, 48;
     129 -> 48, 41, 40.
 
@@ -103,7 +103,7 @@ class Ledger:
 
 @dataclass
 class Allocation:
-    """The DPUs behind a top set, its ranks and its single DPUs.
+    """The DPUs of a top set, of its ranks and of its single-DPU sets.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What kernels print: which stream each DPU writes to, and writing it."""
+"""The output of kernels: choose each DPU's stream, and write to it."""
 
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ def choose_streams(dpus: "DpuSet", log: object, default: object) -> list[tuple["
 
 
 def write_log(allocation: Allocation, index: int, stream: object) -> None:
-    """Write what DPU `index` printed in its last launch, behind a header line.
+    """Write a header line, then what DPU `index` printed in its last launch.
 
     Raises
     ------

@@ -142,7 +142,7 @@ def _single_view(buffer: object) -> memoryview:
         raise TypeError("underlying buffer is not writable")
     if len(buffer) != view.nbytes:
         raise DpuError(
-            f"a buffer of {view.nbytes} bytes says len {len(buffer)}, which the SDK takes for its bytes; "
+            f"a buffer of {view.nbytes} bytes has len {len(buffer)}, which the SDK would take for its size in bytes; "
             "give memoryview(x).cast('B') or a one-dimensional uint8 array"
         )
     return view.cast("B")

@@ -28,7 +28,7 @@ class RunStats:
     instructions : int64 array (tasklets,)
         Issued by each tasklet, waiting at locks and barriers included.
     stalls : int64 array (tasklets,)
-        Issue slots in which each tasklet stalled on its registers' banks, beside its instructions (costs.h).
+        Issue slots in which each tasklet stalled on its registers' banks, in addition to its instructions (costs.h).
     dma_cycles, dma_bytes_read, dma_bytes_written, dma_transfers : int64 arrays (tasklets,)
         MRAM traffic of each tasklet.
     phases : int
@@ -64,10 +64,9 @@ def run_machines(
     threads : int, optional
         Threads of this computer; default one per CPU core.
     mode : {"fast", "exact"}
-        Of DPUs without the debug mode (with it they run exactly):
-        tasklet by tasklet, the time from a replay of their transfers, locks and barriers; or interleaved instruction
-        by instruction. Of programs whose result does not depend on the order of their tasklets, both leave the same
-        memory behind, and their cycles agree within 2 %.
+        "fast" runs tasklet by tasklet and takes the time from a replay of their transfers, locks and barriers;
+        "exact" interleaves them instruction by instruction. Both leave the same memory unless the program's result
+        depends on the order of its tasklets; their cycles then agree within 2 %. DPUs with `sanitize` run exactly.
     instruction_budget : int
         Modelled instructions (of all tasklets) after which a DPU faults.
 
@@ -77,9 +76,9 @@ def run_machines(
         In the order of `machines`.
     """
     if mode not in ("fast", "exact"):
-        raise SwiftRLError(f"there is no mode {mode!r} of the DPU simulator; choose fast or exact")
+        raise SwiftRLError(f"mode={mode!r} is unknown to the DPU simulator; choose fast or exact")
     if len({machine.sanitize for machine in machines}) > 1:
-        raise SwiftRLError("DPUs with and without the debug mode do not run together; launch them separately")
+        raise SwiftRLError("DPUs with and without sanitize cannot run together; launch them separately")
     sanitize = any(machine.sanitize for machine in machines)
     threads = min(threads or os.cpu_count() or 1, len(machines)) or 1
     stats = np.zeros(len(machines), STATS_RECORD)

@@ -283,7 +283,15 @@ static int64_t stalls_so_far(const struct machine *machine) {
   return sum;
 }
 
-enum { COUNT_SAME = 0, COUNT_CYCLES = 1, COUNT_INSTRUCTIONS = 2, COUNT_BOTH = 7, COUNT_RESET = 8, COUNTER_UNIT = 16 };
+enum {
+  COUNT_SAME = 0,
+  COUNT_CYCLES = 1,
+  COUNT_INSTRUCTIONS = 2,
+  COUNT_NOTHING = 3,
+  COUNT_BOTH = 7,
+  COUNT_RESET = 8,
+  COUNTER_UNIT = 16
+};
 
 /* What the counter counts, since the first launch, when tasklet `t` has used `count` issue slots. */
 static int64_t counter_now(const struct run *run, const struct tasklet *t, int64_t count, int32_t mode) {
@@ -300,6 +308,7 @@ static int64_t counter_now(const struct run *run, const struct tasklet *t, int64
 static uint32_t counter_read(const struct run *run, const struct tasklet *t, int64_t count, int32_t which) {
   const struct perf *perf = &run->machine->perf;
   int32_t mode = perf->mode != COUNT_BOTH ? perf->mode : which ? which : COUNT_CYCLES;
+  if (mode == COUNT_NOTHING) return perf->frozen;
   if (mode != COUNT_CYCLES && mode != COUNT_INSTRUCTIONS) return 0;
   int64_t start = mode == COUNT_CYCLES ? perf->cycles : perf->instructions;
   return (uint32_t)((counter_now(run, t, count, mode) - start) / COUNTER_UNIT);
@@ -311,6 +320,7 @@ static uint32_t counter_configure(struct run *run, const struct tasklet *t, uint
   int32_t mode = config & 7;
   bool changed = mode != COUNT_SAME && mode != perf->mode;
   if (mode != COUNT_SAME) perf->mode = mode;
+  perf->frozen = config & COUNT_RESET ? 0 : before;
   if (config & COUNT_RESET || changed) {
     perf->cycles = counter_now(run, t, count, COUNT_CYCLES);
     perf->instructions = counter_now(run, t, count, COUNT_INSTRUCTIONS);

@@ -1,4 +1,4 @@
-/* One simulated DPU: its memories, its tasklets, and what a run leaves behind. */
+/* One simulated DPU: its memories, its tasklets, and what a run leaves. */
 #ifndef DPUSIM_MACHINE_H
 #define DPUSIM_MACHINE_H
 
@@ -100,7 +100,7 @@ enum tasklet_state {
   WOKEN,        /* runs again in the next round */
   WAIT_LOCK,    /* of a mutex: tries again when woken */
   WAIT_SEM,     /* of a semaphore: tries again when woken */
-  WAIT_NOTIFY,  /* has notified, nobody came yet */
+  WAIT_NOTIFY,  /* has notified, no tasklet has waited for it yet */
   WAIT_FOR,     /* waits for another tasklet's notification */
   WAIT_BARRIER, /* arrived, others have not */
   WAIT_COUNTER, /* of a fast run: reads the performance counter when its time has come */
@@ -119,9 +119,11 @@ struct tasklet {
   int64_t dma_pending; /* cycles of the transfers that this op or step started */
 };
 
-/* The performance counter: what it counts, and the cycle and the instruction at which it started. */
+/* The performance counter: what it counts, what it shows while it counts nothing, and the cycle and the instruction at
+ * which it started. */
 struct perf {
   int32_t mode;
+  uint32_t frozen;
   int64_t cycles, instructions;
 };
 
@@ -142,7 +144,7 @@ struct machine {
   struct tasklet tasklets[MAX_TASKLETS];
 };
 
-/* What a run reports; read by machine.py through a NumPy record of the same layout. */
+/* What a run reports; read by interface.py through a NumPy record of the same layout. */
 struct run_stats {
   int64_t cycles;
   int64_t phases;

@@ -83,7 +83,7 @@ class Machine:
     dma : DmaTiming, optional
         Latency of its transfers; default PrIM's.
     sanitize : bool
-        Whether runs look for bugs (see `sanitizer_reports`); they are then exact, and some twenty times slower.
+        Whether runs look for bugs (see `sanitizer_reports`). Such runs are exact, and about 20 times slower.
 
     Notes
     -----
@@ -112,7 +112,7 @@ class Machine:
             ctypes.byref(self.prepared.record), self._wram.ctypes.data, latency
         )
         if not self._handle:
-            raise SwiftRLError("there is no memory left for another simulated DPU; allocate fewer")
+            raise SwiftRLError("this computer has no memory left for another simulated DPU; allocate fewer")
         #: The whole WRAM, writable.
         self.wram = memoryview(self._wram)
         self.load(program)
@@ -179,7 +179,9 @@ class Machine:
         source = _bytes_of(data)
         self._check("MRAM", address, len(source), self.program.chip.mram_bytes)
         if not self._library.mram_copy_in(self._handle, address, source.ctypes.data, len(source)):
-            raise SwiftRLError("there is no memory left for the simulated MRAM; use fewer DPUs or less data")
+            raise SwiftRLError(
+                "this computer has no memory left for the simulated MRAM; use fewer DPUs or less data"
+            )
 
     @staticmethod
     def _check(memory: str, address: int, size: int, limit: int) -> None:
@@ -198,9 +200,9 @@ class Machine:
 
     @property
     def sanitizer_reports(self) -> list[SanitizerReport]:
-        """Bugs found in the launches since the program was loaded; sanitize.h says what is looked for.
+        """Bugs found in the launches since the program was loaded; sanitize.h documents the checks.
 
-        What the host writes through `wram` rather than `write_wram` is taken for not written.
+        Bytes that the host writes through `wram` rather than `write_wram` count as unwritten.
 
         Raises
         ------
@@ -208,7 +210,7 @@ class Machine:
             If the machine was made without `sanitize=True`.
         """
         if not self.sanitize:
-            raise SwiftRLError("this DPU runs without the debug mode; make it with sanitize=True")
+            raise SwiftRLError("this DPU does not look for bugs; make it with sanitize=True")
         count = ctypes.c_int32()
         address = self._library.dpu_reports(self._handle, ctypes.byref(count))
         raw = ctypes.string_at(address, count.value * REPORT_RECORD.itemsize)

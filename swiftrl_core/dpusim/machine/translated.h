@@ -1,6 +1,6 @@
 /* A program turned into C, for the fast run: what interpreter.h does with one op after the other, compiled as a whole.
  *
- * translate.py writes a file of the macros below, an op each, in the order of IRAM; semantics.h says what they do. The
+ * translate.py writes a file of the macros below, an op each, in the order of IRAM; semantics.h defines them. The
  * registers are local variables here, which is most of the gain. Only simple instructions are translated: before
  * anything that others notice, that faults or that leaves WRAM, the code hands over to the interpreter (LEAVE), which
  * comes back at the next entry. Counting is as there: `count` plus what stands before the op. */

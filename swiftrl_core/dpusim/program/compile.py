@@ -31,6 +31,7 @@ CODE_FLAGS = (
     "-fno-sanitize=all -fomit-frame-pointer -mllvm -disable-lsr -fno-vectorize -fno-slp-vectorize "
     "-ffp-contract=off -fsigned-char -UNDEBUG -ffunction-sections -fdata-sections -g -gdwarf-4"
 ).split()
+DEFAULT_STACK_BYTES = 1024
 LINK_FLAGS = ("-nostdlib", "-Wl,--gc-sections", "-Wl,-z,max-page-size=8")
 
 
@@ -69,7 +70,7 @@ def compile_kernel(
     source: str | Path,
     defines: Mapping[str, object] | None = None,
     nr_tasklets: int = 1,
-    stack_size: int = 1024,
+    stack_size: int | None = None,
     include_dirs: Iterable[str | Path] = (),
     opt: str = "-O2",
     chip: str = "v1A",
@@ -81,11 +82,13 @@ def compile_kernel(
     source : path
         The C file. It finds its own folder's headers by `#include "..."`.
     defines : mapping, optional
-        Macros: name to value; None defines the bare name.
+        Macros: name to value; None defines the bare name. As with the SDK's compiler, `NR_TASKLETS` and
+        `STACK_SIZE_DEFAULT` set what they name.
     nr_tasklets : int
         Tasklets to start, 1 to the chip's number of threads.
-    stack_size : int
-        Bytes of stack per tasklet, a multiple of 8.
+    stack_size : int, optional
+        Bytes of stack per tasklet, a multiple of 8; defines `STACK_SIZE_DEFAULT`. Without it a stack has 1,024 bytes
+        and the macro is not defined.
     include_dirs : iterable of path
         More folders to search for headers.
     opt : str
@@ -106,9 +109,15 @@ def compile_kernel(
     """
     source = Path(source)
     sizes = chip_named(chip)
-    _check(source, nr_tasklets, stack_size, sizes)
-    values = {"NR_TASKLETS": nr_tasklets, "STACK_SIZE_DEFAULT": stack_size, **(defines or {})}
-    values |= {"DPU": 1, "__dpu__": 1, f"__dpu_{chip}__": 1, **_sizes(nr_tasklets, stack_size, sizes)}
+    values = {"NR_TASKLETS": nr_tasklets, **(defines or {})}
+    if stack_size is not None:
+        values.setdefault("STACK_SIZE_DEFAULT", stack_size)
+    tasklets, stack = (
+        _number(values, "NR_TASKLETS"),
+        _number(values, "STACK_SIZE_DEFAULT", DEFAULT_STACK_BYTES),
+    )
+    _check(source, tasklets, stack, sizes)
+    values |= {"DPU": 1, "__dpu__": 1, f"__dpu_{chip}__": 1, **_sizes(tasklets, stack, sizes)}
     flags = [
         opt,
         *CODE_FLAGS,
@@ -125,9 +134,17 @@ def compile_kernel(
         raise CompileError(_explain(source, str(error), sizes)) from None
 
 
+def _number(values: Mapping[str, object], name: str, default: int | None = None) -> int:
+    """Return the decimal number that a macro stands for."""
+    try:
+        return int(values.get(name, default))
+    except (TypeError, ValueError):
+        raise CompileError(f"{name}={values[name]} is not a decimal number; define one") from None
+
+
 def _check(source: Path, nr_tasklets: int, stack_size: int, chip: Chip) -> None:
     if not source.is_file():
-        raise CompileError(f"there is no kernel source {source}; give the path of a C file")
+        raise CompileError(f"the kernel source {source} does not exist; give the path of a C file")
     if not 1 <= nr_tasklets <= chip.tasklets:
         raise CompileError(
             f"nr_tasklets={nr_tasklets} does not fit a {chip.name} DPU; choose 1 to {chip.tasklets} tasklets"
@@ -155,7 +172,7 @@ def _dependencies(source: Path, flags: list[str]) -> list[Path]:
     return [Path(name) for name in shlex.split(rule)]
 
 
-#: What the linker script asserts, and the sentence that tells it.
+#: What the linker script asserts, and the sentence for the user.
 _OVERFLOWS = {
     "IRAM overflow": "its code does not fit IRAM ({chip.iram_instructions} instructions); make the kernel smaller",
     "WRAM overflow": "globals and stacks do not fit WRAM ({chip.wram_bytes} bytes); shrink them or move data to MRAM",

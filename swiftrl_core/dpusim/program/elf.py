@@ -1,4 +1,4 @@
-"""Read a linked DPU program: what load writes where, and which names the host may use."""
+"""Read a linked DPU program: its segments, its code, and the symbols that the host may use."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Ordinary data-flow analysis of a decoded program: who follows whom, what is live, which registers are constant.
+"""Data-flow analysis of a decoded program: control flow, live registers, constant registers.
 
 Sets of registers are integers with one bit a register. Calls follow the RISC-V convention: arguments in a0 to a7,
 s0 to s11 and sp survive, everything else is lost.
@@ -155,7 +155,7 @@ class Flow:
         return after
 
     def dead_after(self, i: int, register: int) -> bool:
-        """Whether nobody reads a register's value after instruction `i`."""
+        """Whether a register's value is never read after instruction `i`."""
         return not self.live_after[i] >> register & 1
 
     # ---- definitions and uses ----

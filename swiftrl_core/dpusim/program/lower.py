@@ -1,4 +1,4 @@
-"""Turn a decoded and priced program into the arrays that the interpreter in machine.c executes."""
+"""Turn a decoded and priced program into the arrays that the interpreter executes."""
 
 import functools
 from collections.abc import Mapping
@@ -164,6 +164,6 @@ def _int32(value: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def lower(program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ops with frequent sequences fused, and the plain ones: one per instruction and one behind the end."""
+    """Return the ops with frequent sequences fused, and the plain ones: one per instruction and one past the end."""
     lowering = Lowering(program)
     return lowering.fused, lowering.plain

@@ -1,4 +1,4 @@
-"""What each RISC-V instruction would cost a DPU: rules over the decoded program, applied once at load.
+"""The price of each RISC-V instruction on a DPU: rules over the decoded program, applied once at load.
 
 A DPU instruction set differs from RV32I in what one instruction can do. The rules below turn the compiler's RISC-V
 output into the number of instructions the DPU's own compiler needs for the same code. They were found by comparing 35

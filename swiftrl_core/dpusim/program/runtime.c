@@ -203,29 +203,16 @@ void __assert_failed(const char *text, const char *file, int line) {
 
 /* ---- stdlib.h ---- */
 
-int atoi(const char *text) { return (int)strtol(text, NULL, 10); }
-
-static int digit_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'Z') return c - 'A' + 10;
-  return 36;
-}
-
-long strtol(const char *text, char **end, int base) {
-  const char *at = text;
-  while (*at == ' ' || (*at >= '\t' && *at <= '\r')) at++;
-  bool negative = *at == '-';
-  if (*at == '-' || *at == '+') at++;
-  bool hexadecimal = at[0] == '0' && (at[1] | 32) == 'x' && digit_value(at[2]) < 16;
-  if (base == 0) base = hexadecimal ? 16 : *at == '0' ? 8 : 10;
-  if (base == 16 && hexadecimal) at += 2;
+long atol(const char *text) {
+  while (*text == ' ' || (*text >= '\t' && *text <= '\r')) text++;
+  bool negative = *text == '-';
+  if (*text == '-' || *text == '+') text++;
   unsigned long value = 0;
-  const char *first = at;
-  while (digit_value(*at) < base) value = value * base + digit_value(*at++);
-  if (end) *end = (char *)(at == first ? text : at);
+  for (; *text >= '0' && *text <= '9'; text++) value = value * 10 + (unsigned long)(*text - '0');
   return negative ? -value : value;
 }
+
+int atoi(const char *text) { return (int)atol(text); }
 
 void exit(int status) {
   uint32_t ignored;

@@ -1,4 +1,4 @@
-"""Names of a DPU program as the SDK's Python binding shows them: symbols, programs, values read."""
+"""Symbols of a DPU program as the SDK's Python binding shows them."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum

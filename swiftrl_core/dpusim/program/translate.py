@@ -1,4 +1,4 @@
-"""Turn a program's fused ops into C for the fast run (translated.h says what that is good for)."""
+"""Turn a program's fused ops into C for the fast run (translated.h explains why)."""
 
 import hashlib
 from pathlib import Path
@@ -81,7 +81,7 @@ class Translation:
         return {head for head, end in loops if all(lines[head : min(end, head + WORTH_ENTERING)])}
 
     def _resumptions(self, lines: list[str]) -> set[int]:
-        """Return the ops behind one of the interpreter's, where enough follows."""
+        """Return the ops that follow one of the interpreter's, where enough compiled ones come next."""
         behind = {self._next(i) for i, line in enumerate(lines[:-1]) if not line}
         return {i for i in behind if all(lines[i : i + WORTH_ENTERING])}
 

@@ -61,7 +61,7 @@ class DmaTiming:
     Parameters
     ----------
     read_fixed, write_fixed : float
-        Cycles of a transfer from and to MRAM beside its bytes.
+        Cycles of a transfer from and to MRAM on top of its bytes.
     cycles_per_byte : float
         Cycles of each byte.
 
@@ -88,7 +88,7 @@ class HardwareProfile:
     Parameters
     ----------
     name : str
-        Name of the profile; stands in every result row.
+        Name of the profile, a column of every result row.
     clock_hz : float
         DPU clock in Hz.
     chip : {"v1A", "v1B"}
@@ -233,6 +233,6 @@ def resolve_hardware(hardware: str | HardwareProfile | None) -> HardwareProfile:
     name = DEFAULT_HARDWARE if hardware is None else hardware
     if name not in HARDWARE_PROFILES:
         raise SwiftRLError(
-            f"no hardware profile is called {name!r}; choose one of {', '.join(HARDWARE_PROFILES)}"
+            f"{name!r} is not a hardware profile; choose one of {', '.join(HARDWARE_PROFILES)}"
         )
     return HARDWARE_PROFILES[name]

@@ -1,8 +1,8 @@
-"""How far a simulated kernel time may be from hardware: what the package states, and where it comes from.
+"""The stated uncertainty of simulated kernel times, and the measurements it comes from.
 
-Three doubts add up: code generation (the DPU's compiler against the RISC-V proxy), the pipeline and DMA model, and for
-whole runs the host transfers. The intervals are for the time of a kernel, launch latency aside; `swiftrl validate`
-holds them to measurements.
+Three sources of error add up: code generation (the DPU's compiler against the RISC-V proxy), the pipeline and DMA
+model, and for whole runs the host transfers. The intervals are for the time of a kernel without launch latency;
+`swiftrl validate` checks them against measurements.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Uncertainty:
     low, high : float
         Hardware time / simulated time lies between them.
     source : str
-        Measurements behind it.
+        The measurements it comes from.
     """
 
     description: str
@@ -44,7 +44,7 @@ STATED: Mapping[str, Uncertainty] = MappingProxyType(
             0.97,
             1.06,
             "instruction counts of the vendor's tools on 33 learning loops: 3 %, and 6 % where a table's row size is "
-            "no power of two; no hardware time of a learner is at hand",
+            "no power of two; no hardware time of a learner is available",
         ),
         "float_learning": Uncertainty(
             "learn in floating point",

@@ -1,4 +1,4 @@
-"""The version of the simulator's model, which stands in every result row."""
+"""The version of the simulator's model, a column of every result row."""
 
 MODEL_VERSION = "3"
 """Changes with every rule, cost, formula or number that alters simulated instructions, cycles or seconds.

@@ -20,12 +20,12 @@ __dpusim_inline __attribute__((noreturn)) void halt(void) { __dpusim_fault(DPUSI
 
 #define __sys_halt halt
 
-/* 32-bit words that are free on the tasklet's stack; what the linker script calls so is a number, not a place. */
+/* Bytes that are free on the tasklet's stack; what the linker script calls so is a number, not a place. */
 __dpusim_inline int check_stack(void) {
   extern uint8_t __stacks_start[], __dpu_stack_bytes[];
   uintptr_t top;
   __asm__ volatile("mv %0, sp" : "=r"(top));
-  return (int)(top - ((uintptr_t)__stacks_start + me() * (uintptr_t)__dpu_stack_bytes)) / 4;
+  return (int)(top - ((uintptr_t)__stacks_start + me() * (uintptr_t)__dpu_stack_bytes));
 }
 
 #endif

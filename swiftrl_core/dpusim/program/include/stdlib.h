@@ -17,8 +17,7 @@ static inline div_t div(int numerator, int denominator) {
 }
 
 int atoi(const char *text);
-long strtol(const char *text, char **end, int base);
-static inline long atol(const char *text) { return strtol(text, NULL, 10); }
+long atol(const char *text);
 
 void exit(int status) __attribute__((noreturn));
 void abort(void) __attribute__((noreturn));

@@ -19,7 +19,7 @@ struct vmutex {
   const struct vmutex name = {{__lock_bits_##name, (locks_behind) - 1}, __vmutex_bits_##name}
 
 /* Eight mutexes share a byte, so they share its lock, too. */
-__dpusim_inline bool vmutex_trylock(const struct vmutex *mutexes, uint32_t id) {
+__dpusim_inline bool __vmutex_take(const struct vmutex *mutexes, uint32_t id) {
   uint8_t *taken = &mutexes->taken[id / 8], bit = (uint8_t)(1u << id % 8);
   mutex_pool_lock(&mutexes->locks, id / 8);
   bool free = !(*taken & bit);
@@ -28,7 +28,7 @@ __dpusim_inline bool vmutex_trylock(const struct vmutex *mutexes, uint32_t id) {
   return free;
 }
 
-__dpusim_inline void vmutex_lock(const struct vmutex *mutexes, uint32_t id) { while (!vmutex_trylock(mutexes, id)); }
+__dpusim_inline void vmutex_lock(const struct vmutex *mutexes, uint32_t id) { while (!__vmutex_take(mutexes, id)); }
 
 __dpusim_inline void vmutex_unlock(const struct vmutex *mutexes, uint32_t id) {
   mutex_pool_lock(&mutexes->locks, id / 8);

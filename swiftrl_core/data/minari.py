@@ -17,8 +17,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from swiftrl_core.data.datasets import Dataset
 from swiftrl_core.data.environments import SHORT_NAMES, Environment, base_id, resolve
+from swiftrl_core.data.transitions import Dataset
 from swiftrl_core.util.errors import SwiftRLError
 
 PREFIX = "minari:"
@@ -99,10 +99,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
             f"{environment.n_states} and {environment.n_actions}: name the environment it comes from"
         )
     columns = _columns(dataset_id, stored.iterate_episodes())
-    metadata = _metadata(environment, f"{PREFIX}{dataset_id}")
-    return Dataset(
-        **columns, n_states=environment.n_states, n_actions=environment.n_actions, metadata=metadata
-    )
+    return Dataset.logged_in(environment, columns, source=f"{PREFIX}{dataset_id}")
 
 
 def save(dataset: Dataset, dataset_id: str) -> Estimate:
@@ -223,18 +220,3 @@ def _columns(dataset_id: str, episodes: Iterator[Any]) -> dict[str, np.ndarray]:
     if not parts:
         raise SwiftRLError(f"{dataset_id} holds no episodes")
     return {name: np.concatenate(columns) for name, columns in parts.items()}
-
-
-def _metadata(environment: Environment, source: str) -> dict[str, Any]:
-    return {
-        "environment": environment.name,
-        "env_id": environment.env_id,
-        "kwargs": environment.kwargs,
-        "gymnasium_version": environment.gymnasium_version,
-        "step_limit": environment.step_limit,
-        "reward_range": list(environment.reward_range),
-        "terminal_states": np.flatnonzero(environment.terminal).tolist(),
-        "policy": "unknown",
-        "seed": None,
-        "source": source,
-    }
