@@ -4,12 +4,11 @@ import itertools
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence
+from swiftrl_core.backend import Evidence, Population
 from swiftrl_core.backends.cpu.agents import train
 from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner, NumberFormat
 from swiftrl_core.training.agents import populate, spread
-from swiftrl_core.training.population import Population
 
 ENVIRONMENTS = ("frozenlake", "taxi")
 TRANSITIONS = 10_000

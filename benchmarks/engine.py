@@ -18,7 +18,7 @@ import numpy as np
 from swiftrl_core.backend import Backend, Problem, open_backend
 from swiftrl_core.backends.cpu import backend as cpu
 from swiftrl_core.data import Dataset, collect
-from swiftrl_core.experiments import reference_fp64 as doubles
+from swiftrl_core.experiments import reference_fp64
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util import toolchain
@@ -298,11 +298,11 @@ def _numba(stage: _Stage) -> Iterator[Contender]:
 
 def _doubles(stage: _Stage) -> Contender:
     """Return the shape of the authors' released code: one table of doubles, records of 24 bytes, -O2."""
-    records = doubles.records(stage.dataset)
+    records = reference_fp64.records(stage.dataset)
     shape = stage.dataset.n_states, stage.dataset.n_actions
 
     def learn() -> None:
-        doubles.learn(np.zeros(shape), records, ALPHA, GAMMA)
+        reference_fp64.learn(np.zeros(shape), records, ALPHA, GAMMA)
 
     return stage.rival("C, 24-byte double records, -O2", learn, len(records), number_format="FP64")
 
@@ -324,5 +324,5 @@ def _model(stage: _Stage) -> Contender:
 def _floor(stage: _Stage) -> Contender:
     """Return one store an update."""
     lines, stores = np.zeros(16 * 17, np.uint32), 50_000_000
-    function = doubles.library().store_only
+    function = reference_fp64.library().store_only
     return stage.rival("floor: one store an update", lambda: function(lines.ctypes.data, stores), stores)

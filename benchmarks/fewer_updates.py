@@ -8,15 +8,15 @@ on every data set. FrozenLake 8x8 has no bar, because no recipe was chosen by it
 
 import pandas as pd
 
-from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments import grids
 from swiftrl_core.sweeps.run import Run
 
 PAPER = {"aggregation": "mean", "tau": 50}
-RECIPES = {"paper": PAPER, "safe": experiments.SAFE, "fast": experiments.FAST}
+RECIPES = {"paper": PAPER, "safe": grids.SAFE, "fast": grids.FAST}
 EPISODES = {"frozenlake": 20, "taxi": 6, "frozenlake8x8": 20}
 """Passes of the recommended recipes: 20 M updates; 3 rounds and 30 M; 20 M."""
 ROUNDS_OF_THE_PAPER = {"frozenlake": 8, "taxi": 8, "frozenlake8x8": 8}
-ROWS = {**experiments.PAPER_ROWS, "frozenlake8x8": 1_000_000}
+ROWS = {**grids.PAPER_ROWS, "frozenlake8x8": 1_000_000}
 FORMATS = ("FP32", "INT32")
 
 

@@ -42,7 +42,11 @@ def measure(dataset: Dataset, learner: Learner, cores: int, machine: Backend, ro
     table = np.zeros(dataset.n_states * dataset.n_actions, learner.dtype)
     try:
         machine.load(split(dataset, learner, cores))
-        done = list(machine.run_rounds(table, [EPISODES] * (rounds + 1)))[1:]
+        done = []
+        for _ in range(rounds + 1):
+            done.append(machine.run_averaged_round(table, EPISODES))
+            table = done[-1].table
+        del done[0]  # it warms up
     finally:
         machine.close()
     kernel_s = median(each.kernel_s for each in done)

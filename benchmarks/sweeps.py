@@ -4,8 +4,8 @@ import importlib.util
 import tempfile
 import time
 
-from swiftrl_core.experiments.registry import combine
 from swiftrl_core.sweeps import executors
+from swiftrl_core.sweeps.grid import combine
 from swiftrl_core.sweeps.plan import execute, make_plan, require_all
 from swiftrl_core.sweeps.progress import Tally
 from swiftrl_core.sweeps.run import Run

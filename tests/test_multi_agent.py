@@ -16,9 +16,10 @@ from swiftrl_core.backend import Evidence, Problem
 from swiftrl_core.backends.cpu import agents as cpu_agents
 from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
+from swiftrl_core.backends.pim import backend as pim_backend
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.data import Dataset, collect, environments, evaluation
-from swiftrl_core.experiments import figures
+from swiftrl_core.experiments import multi_agent as experiment
 from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
@@ -298,7 +299,7 @@ def test_the_kernel_includes_only_what_the_sdk_has():
     ("change", "sentence"),
     [
         ({"learners": ()}, "there are no learners"),
-        ({"learners": Learner(reward_range=(-1, 1))}, "no number of agents: say agents=1000"),
+        ({"learners": Learner(reward_range=(-1, 1))}, "no number of agents: give agents=1000"),
         ({"agents": 4}, "agents is 4, but there are 3 learners"),
         ({"agents": 0}, "agents is 0; expected a whole number of at least 1"),
         ({"learners": ["a"]}, "agent 0 has 'a' for a learner"),
@@ -352,7 +353,7 @@ def test_spread_makes_a_learner_for_each_alpha_and_gamma():
 
 
 def test_hardware_runs_all_dpus(monkeypatch):
-    monkeypatch.setattr(pim_agents, "runs_on_hardware", lambda: True)
+    monkeypatch.setattr(pim_backend, "runs_on_hardware", lambda: True)
     with pytest.raises(SwiftRLError, match="UPMEM hardware, where all DPUs run"):
         train_agents(DATA, learners_of(DATA, 3), episodes=1, simulated_dpus=2)
 
@@ -445,10 +446,10 @@ def populations():
 
 
 def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
-    table = figures.table_population(populations)
+    table = experiment.table_population(populations)
     assert len(table) == 64
     assert set(table["seeds"]) == {2}
-    (left, *_) = figures.fig_population(populations).axes
+    (left, *_) = experiment.fig_population(populations).axes
     shown = left.collections[0].get_array().ravel()
     np.testing.assert_array_equal(shown, table.sort_values(["gamma", "alpha"])["exact_return"])
     one = table[(table["alpha"] == 0.01) & (table["gamma"] == 0.5)]["exact_return"].item()
@@ -457,14 +458,14 @@ def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
 
 
 def test_packing_is_drawn_hollow_where_it_is_simulated(populations):
-    left, right = figures.fig_agents_per_dpu(populations).axes
+    left, right = experiment.fig_agents_per_dpu(populations).axes
     row = populations[populations["agents_per_dpu"] == 3].iloc[0]
     assert left.lines[0].get_ydata()[1] == pytest.approx(1e3 * row["pim_kernel"])
     assert right.lines[0].get_ydata()[1] == pytest.approx(1e6 * 3 * row["pim_kernel"] / row["updates"])
     assert "simulated" in left.get_ylabel()
     assert left.lines[0].get_markerfacecolor() == "white"
     measured = populations.assign(evidence="measured", hardware_profile=None, model_version=None)
-    axes = figures.fig_agents_per_dpu(measured).axes[0]
+    axes = experiment.fig_agents_per_dpu(measured).axes[0]
     assert axes.lines[0].get_markerfacecolor() != "white"
 
 

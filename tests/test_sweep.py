@@ -25,6 +25,7 @@ from swiftrl_core.sweeps import executors, results
 from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.executors import Processes, Serial
 from swiftrl_core.sweeps.executors.executor import Turns
+from swiftrl_core.sweeps.grid import combine, unique
 from swiftrl_core.sweeps.plan import INTERRUPT_SECONDS, execute, make_plan
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
@@ -42,7 +43,7 @@ SWIFTRL = [sys.executable, "-m", "swiftrl_core.cli"]
 
 
 def cells(count: int, **settings) -> list[Run]:
-    return experiments.combine(SETTINGS | settings | {"seed": list(range(count))})
+    return combine(SETTINGS | settings | {"seed": list(range(count))})
 
 
 def specification(folder: Path, count: int, **settings) -> Path:
@@ -127,7 +128,7 @@ def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_pa
     spec.write_text(yaml.safe_dump({"cells": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
-    plan = make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
+    plan = make_plan(unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
     save(collect("frozenlake", 1_000, 9), data)
     summary = execute(plan, store, Serial(), [])
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)

@@ -1,4 +1,4 @@
-"""Populations of independent agents as runs of an experiment: how good they are, how far they agree, what they cost."""
+"""A population of independent agents as a probe: its quality, agreement and time. Belongs to experiment 07."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from swiftrl_core import backend as backends
 from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
@@ -19,9 +20,9 @@ from swiftrl_core.util.errors import SwiftRLError
 
 ALPHAS = 0.01, 1.0
 GAMMAS = 0.5, 0.995
-"""Ends of the grid of agents."""
+"""Ends of the grid of agents that differ."""
 SMALL_TRANSITIONS = 500
-"""For an estimate."""
+"""Size of a run that is timed for an estimate."""
 
 
 def _a_value_an_agent(name: str) -> pa.Field:
@@ -98,7 +99,7 @@ class Agents(
     @property
     def device(self) -> str | None:
         """What the backend runs on, if not on the host's own processor."""
-        return self.backend if self.backend in ("gpu", "pim") else None
+        return backends.registered(self.backend, agents=True).device
 
     @property
     def updates(self) -> int:
@@ -113,8 +114,7 @@ class Agents(
 
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""
-        reason = multi_agent.module(self.backend).available()
-        return reason and f"backend {self.backend} is not available here: {reason}"
+        return backends.missing(self.backend, agents=True)
 
     def measure(self) -> dict[str, Any]:
         """Train all agents; evaluate them where they differ."""

@@ -1,6 +1,6 @@
-"""Controls for a notebook: choose cores, tau, algorithm and number format, and see the lake and the return again.
+"""Interactive controls for the quickstart: cores, tau, algorithm and number format, with the policy and the return.
 
-Every change trains anew, in the engine on the CPU, whose tables are a DPU's bit for bit; times play no part here.
+Every change trains again, on the CPU engine, whose tables equal a DPU's bit for bit. No times are shown.
 """
 
 import base64
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from swiftrl_core.data import Dataset, evaluation
 from swiftrl_core.data.environments import Environment
-from swiftrl_core.experiments import figures
+from swiftrl_core.experiments.quickstart import fig_learning_curve, fig_policy
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -22,23 +22,23 @@ from swiftrl_core.util.errors import SwiftRLError
 CORES = (1, 4, 16, 64, 250, 1000, 2000)
 TAUS = (1, 2, 5, 10, 20, 50, 100)
 CURVE_POINTS = 40
-"""Of a learning curve, at most; each takes an exact evaluation."""
+"""Maximum number of points in a learning curve; each takes an exact evaluation."""
 PIXELS_PER_INCH = 110
 
 
 class Explorer(ipywidgets.VBox):
-    """Controls over a lake and a learning curve that follow them.
+    """Controls with the policy and the learning curve of their values.
 
     Parameters
     ----------
     environment : Environment
         FrozenLake of any size.
     dataset : Dataset
-        What to learn from.
+        Data to learn from.
     episodes : int
-        Passes over it.
+        Passes over the data.
     seed : int
-        Of the cores' generators.
+        Seed of the cores' generators.
     gamma : float
 
     Attributes
@@ -46,8 +46,8 @@ class Explorer(ipywidgets.VBox):
     cores, tau : ipywidgets.SelectionSlider
     algorithm, number_format : ipywidgets.Dropdown
     lake, curve : ipywidgets.Image
-    told : ipywidgets.HTML
-        What was done, in a sentence; or why it could not be.
+    message : ipywidgets.HTML
+        A sentence on the training, or its error.
     """
 
     def __init__(
@@ -73,26 +73,19 @@ class Explorer(ipywidgets.VBox):
         self.algorithm = menu(options=list(map(str, Algorithm)), description="algorithm")
         self.number_format = menu(options=list(map(str, NumberFormat)), description="numbers")
         self.lake, self.curve = (ipywidgets.Image(format="png", width=360) for _ in range(2))
-        self.told = ipywidgets.HTML()
+        self.message = ipywidgets.HTML()
         choices = (self.cores, self.tau, self.algorithm, self.number_format)
         pictures = ipywidgets.HBox(
             [self.lake, self.curve], layout=ipywidgets.Layout(align_items="flex-start")
         )
-        super().__init__(
-            [
-                ipywidgets.HBox(choices[:2]),
-                ipywidgets.HBox(choices[2:]),
-                self.told,
-                pictures,
-            ]
-        )
+        super().__init__([ipywidgets.HBox(choices[:2]), ipywidgets.HBox(choices[2:]), self.message, pictures])
         self.add_class("swiftrl-explorer")
         self._train()
         for control in choices:
             control.observe(lambda _: self._train(), names="value")
 
     def _train(self) -> None:
-        """Learn with the controls' values, and show what came out."""
+        """Train with the values of the controls, and show the result."""
         start = time.perf_counter()
         try:
             learner = Learner(
@@ -104,14 +97,14 @@ class Explorer(ipywidgets.VBox):
             schedule = Schedule(self.cores.value, self._episodes, self.tau.value, self._seed)
             table, curve = self._learn(learner, schedule)
         except SwiftRLError as error:
-            self.told.value = f"<b>{error}</b>"
+            self.message.value = f"<b>{error}</b>"
             return
-        self.lake.value = _png(figures.fig_policy(evaluation.policy_on_map(self._environment, table)))
-        self.curve.value = _png(figures.fig_learning_curve(curve))
+        self.lake.value = _png(fig_policy(evaluation.policy_on_map(self._environment, table)))
+        self.curve.value = _png(fig_learning_curve(curve))
         reached = curve["exact_return"].iloc[-1]
-        often = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"
-        self.told.value = (
-            f"{len(self._dataset) * self._episodes:,} updates on {schedule.cores:,} cores, averaged {often}: "
+        interval = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"
+        self.message.value = (
+            f"{len(self._dataset) * self._episodes:,} updates on {schedule.cores:,} cores, averaged {interval}: "
             f"exact return {reached:.4f} of {self._optimum:.4f}, "
             f"shown after {time.perf_counter() - start:.1f} s"
         )
@@ -133,7 +126,7 @@ class Explorer(ipywidgets.VBox):
         return result.q_table, curve.assign(run=run, optimum=self._optimum)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add the lake as a picture, for where a notebook is only read."""
+        """Add the policy as a picture, for viewers without widgets."""
         shown = super()._repr_mimebundle_(**options)
         if isinstance(shown, dict):
             shown["image/png"] = base64.b64encode(self.lake.value).decode()

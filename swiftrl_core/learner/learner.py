@@ -130,9 +130,9 @@ class Learner:
     number_format: NumberFormat = setting(
         NumberFormat.FP32, "single precision, or fixed point in units of 1/10,000 or of 2^-13", switch=True
     )
-    alpha: float = setting(0.1, "learning rate")
-    gamma: float = setting(0.95, "discount")
-    epsilon: float = setting(0.1, "probability of a random next action in sarsa")
+    alpha: float = setting(0.1, "learning rate", ignored_by="alpha_schedule")
+    gamma: float = setting(0.95, "discount factor")
+    epsilon: float = setting(0.1, "probability of a random next action in SARSA", ignored_by="algorithm")
     reward_range: tuple[float, float] = (0.0, 1.0)
     aggregation: Aggregation = setting(
         Aggregation.MEAN,
@@ -255,12 +255,8 @@ class Learner:
     @property
     def without_effect(self) -> dict[str, str]:
         """Settings that this learner ignores, each with the name of the choice that makes it so."""
-        ignored = {}
-        if self.algorithm != Algorithm.SARSA:
-            ignored["epsilon"] = "algorithm"
-        if self.decaying_alpha:
-            ignored["alpha"] = "alpha_schedule"
-        return ignored
+        ignored = {"alpha": self.decaying_alpha, "epsilon": self.algorithm != Algorithm.SARSA}
+        return {name: choice for name, choice in SOMETIMES_IGNORED.items() if ignored[name]}
 
     @property
     def scale(self) -> int:
@@ -347,6 +343,11 @@ BEYOND_THE_PAPER = MappingProxyType(
     {entry.name: entry.default for entry in fields(Learner) if "beyond_the_paper" in entry.metadata}
 )
 """Choices that the paper does not have, name to the value that does what the paper did."""
+
+SOMETIMES_IGNORED = MappingProxyType(
+    {entry.name: entry.metadata["ignored_by"] for entry in fields(Learner) if "ignored_by" in entry.metadata}
+)
+"""Numbers that only some learners use, name to the choice that decides it."""
 
 _SWITCHES = tuple(entry.name for entry in fields(Learner) if "switch" in entry.metadata)
 

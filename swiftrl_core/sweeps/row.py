@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from swiftrl_core.sweeps.run import Run
 
 RECORD_BYTES = 8  # of a transition on its way to a core: layout.h
-DISTRIBUTED = frozenset(("pim", "cpu", "gpu"))
-"""Backends whose cores hold chunks and tables of their own, so that communication is defined."""
 
 
 def data_columns(environment: Environment, dataset: Dataset, cores: int) -> dict[str, Any]:
@@ -91,7 +89,7 @@ def training_columns(run: "Run", result: TrainingResult, rows: int) -> dict[str,
     machine = result.machine
     down, up = result.round_bytes_down, result.round_bytes_up
     total = RECORD_BYTES * rows + result.rounds * (down + up)
-    distributed = run.backend in DISTRIBUTED
+    distributed = backends.registered(run.backend).own_memories
     simulated = result.breakdown.evidence == backends.Evidence.SIMULATED
     return {
         "q_sha256": hashlib.sha256(np.ascontiguousarray(result.q_raw)).hexdigest(),

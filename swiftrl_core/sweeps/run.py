@@ -177,16 +177,14 @@ class Run(LearnerSettings):
     @property
     def device(self) -> str | None:
         """What the backend runs on, if not on the host's own processor: `gpu`, `pim`, or None."""
-        family = self.backend.split("-")[0]
-        return family if family in ("gpu", "pim") else None
+        return backends.registered(self.backend).device
 
     def missing(self) -> str | None:
         """Return why it cannot run on this host, as a sentence, or None."""
         if self.hardware:
             reason = hardware_reason()
             return reason and f"this run requires UPMEM hardware, and none can be used here: {reason}"
-        reason = backends.module(self.backend).available()
-        return reason and f"backend {self.backend} is not available here: {reason}"
+        return backends.missing(self.backend)
 
     def run(self, workers: int = 1) -> dict[str, Any]:
         """Train and evaluate; return the row, with every column of `results.COLUMNS`.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from swiftrl_core.learner import Learner
+from swiftrl_core.learner import SOMETIMES_IGNORED, Learner
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -26,9 +26,6 @@ ARROW = MappingProxyType({str: pa.string(), int: pa.int64(), float: pa.float64()
 
 FROM_THE_DATA = "reward_range"
 """The field of `Learner` that is no setting of a run."""
-
-NULLABLE = frozenset(("alpha", "epsilon"))
-"""Settings that some learners ignore (`Learner.without_effect`): None in their runs, null in their rows."""
 
 
 def _learner_settings() -> dict[str, type]:
@@ -44,7 +41,7 @@ LEARNER = MappingProxyType(_learner_settings())
 LearnerSettings = make_dataclass(
     "LearnerSettings",
     [
-        (name, kind | None if name in NULLABLE else kind, field(default=getattr(Learner, name)))
+        (name, kind | None if name in SOMETIMES_IGNORED else kind, field(default=getattr(Learner, name)))
         for name, kind in LEARNER.items()
     ],
     namespace={

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence, Problem
+from swiftrl_core.backend import Evidence, Population, Problem, TrainedAgents
 from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads
 from swiftrl_core.learner import Algorithm, Sampling
 from swiftrl_core.learner.layout import load_host_library
-from swiftrl_core.training.population import Population, Trained
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.toolchain import INT32, INT64, POINTER
@@ -20,7 +19,7 @@ from swiftrl_core.util.toolchain import INT32, INT64, POINTER
 __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 
 
-def train(population: Population, *, threads: int | None = None) -> Trained:
+def train(population: Population, *, threads: int | None = None) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured.
 
     The machine's `core_s` is the time that all threads together spent computing: what the work takes on one core,
@@ -50,7 +49,7 @@ def train(population: Population, *, threads: int | None = None) -> Trained:
         "lanes": lanes,
         "core_s": spent.core_s,
     }
-    return Trained(tables, 0.0, spent.wall_s, 0.0, Evidence.MEASURED, machine)
+    return TrainedAgents(tables, 0.0, spent.wall_s, 0.0, evidence=Evidence.MEASURED, machine=machine)
 
 
 def in_lanes(population: Population) -> bool:

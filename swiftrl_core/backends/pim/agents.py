@@ -4,23 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence
-from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available
-from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
+from swiftrl_core.backend import Evidence, Population, TrainedAgents
+from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available, runs_on_hardware
+from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.kernels import compile_agents
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
-from swiftrl_core.training.population import Population, Trained
 from swiftrl_core.util.errors import SwiftRLError
 
-__all__ = ["available", "runs_on_hardware", "train", "transfer_times"]
+__all__ = ["available", "train", "transfer_times"]
 
 
-def runs_on_hardware() -> bool:
-    """Return whether `train` would use UPMEM hardware rather than the simulator."""
-    return hardware_reason() is None
-
-
-def train(population: Population, *, agents_per_dpu: int = 1) -> Trained:
+def train(population: Population, *, agents_per_dpu: int = 1) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured on hardware and simulated on the simulator.
 
     Parameters
@@ -54,13 +48,13 @@ def train(population: Population, *, agents_per_dpu: int = 1) -> Trained:
     tables = gathered.view(problem.learner.dtype).reshape(cargo.dpus * agents_per_dpu, -1)
     on_hardware = evidence == Evidence.MEASURED
     name = "UPMEM hardware" if on_hardware else f"DPU simulator, hardware profile {described['hardware']}"
-    return Trained(
+    return TrainedAgents(
         np.ascontiguousarray(tables[: population.agents, : problem.entries]),
         down.seconds,
         kernel.seconds,
         up.seconds,
-        evidence,
-        {"name": name, **described, "agents_per_dpu": agents_per_dpu},
+        evidence=evidence,
+        machine={"name": name, **described, "agents_per_dpu": agents_per_dpu},
     )
 
 

@@ -22,6 +22,11 @@ def available() -> str | None:
     return None
 
 
+def runs_on_hardware() -> bool:
+    """Return whether DPUs are UPMEM hardware here rather than the simulator."""
+    return hardware_reason() is None
+
+
 def open_backend(
     problem: Problem,
     cores: int,
@@ -57,7 +62,7 @@ def open_backend(
         If there is no such kernel, the learner cannot use so many tasklets, the table does not fit, or there are not
         enough DPUs.
     """
-    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=hardware_reason() is None)
+    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=runs_on_hardware())
     dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
     return PimBackend(problem, dpus, tasklets, kernel)
 
