@@ -16,6 +16,7 @@ from swiftrl_core.data import Dataset, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.experiments.quickstart import fig_learning_curve, fig_policy
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat
+from swiftrl_core.plotting.policy import policy_on_map
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -99,7 +100,7 @@ class Explorer(ipywidgets.VBox):
         except SwiftRLError as error:
             self.message.value = f"<b>{error}</b>"
             return
-        self.lake.value = _png(fig_policy(evaluation.policy_on_map(self._environment, table)))
+        self.lake.value = _png(fig_policy(policy_on_map(self._environment, table)))
         self.curve.value = _png(fig_learning_curve(curve))
         reached = curve["exact_return"].iloc[-1]
         interval = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"

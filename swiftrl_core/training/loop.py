@@ -18,11 +18,11 @@ from swiftrl_core.backend import (
     Problem,
     Round,
     open_backend,
+    usable,
 )
 from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, split
-from swiftrl_core.training.sampled import open_sampled
 from swiftrl_core.training.synchronisation import Synchronisation, bytes_of_a_round
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
@@ -162,7 +162,7 @@ def train(
         `pim` (hardware where there is some, else the simulator), `cpu`, `gpu` or `gpu-shared` (a baseline).
     simulated_dpus : "all" or int
         For `pim` on the simulator: simulate all DPUs, or only so many, while the engine trains all and every
-        simulated table has to equal the engine's (`swiftrl_core.training.sampled`).
+        simulated table has to equal the engine's (`swiftrl_core.backends.pim.sampled`).
     on_round : callable, optional
         Called after each round with the number of episodes it made and the averaged table (states, actions) as
         float32 values.
@@ -218,7 +218,7 @@ def _open(backend: str, problem: Problem, cores: int, simulated_dpus: int | str,
         return open_backend(backend, problem, cores, **options)
     if backend != "pim":
         raise SwiftRLError(f"simulated_dpus does not apply to backend {backend}: leave it out, or use pim")
-    return open_sampled(problem, cores, simulated_dpus, **options)
+    return usable(backend).open_sampled(problem, cores, simulated_dpus, **options)
 
 
 def _run_rounds(

@@ -102,8 +102,8 @@ def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, versi
 def compile_shared_library(
     sources: Sequence[Path],
     *,
-    headers: Iterable[Path] = (),
-    include_directories: Sequence[Path] = (),
+    headers: Sequence[Path] = (),
+    include_directories: Iterable[Path] = (),
     defines: Mapping[str, object] = MappingProxyType({}),
     flags: Sequence[str] = (),
     product: str | None = None,
@@ -116,7 +116,7 @@ def compile_shared_library(
         C files.
     headers : iterable of Path
         Files the sources include; part of the cache's key.
-    include_directories : sequence of Path
+    include_directories : iterable of Path
         Searched for headers.
     defines : mapping
         Macros, name to value.
@@ -131,7 +131,10 @@ def compile_shared_library(
 
 
 def load_library(
-    sources: Sequence[Path], functions: Mapping[str, tuple[type | None, Sequence[type]]], **options
+    sources: Sequence[Path],
+    functions: Mapping[str, tuple[type | None, Sequence[type]]],
+    headers: Sequence[Path] = (),
+    **options,
 ) -> ctypes.CDLL:
     """Compile C sources into a shared library and load it.
 
@@ -140,15 +143,19 @@ def load_library(
     sources : sequence of Path
     functions : mapping
         Name of each function that will be called, to the types of its result and its arguments.
+    headers : sequence of Path
+        Files the sources include, whose folders are searched.
     **options
-        Passed to `compile_shared_library`.
+        `defines`, `flags`: see `compile_shared_library`.
 
     Raises
     ------
     CompileError
         If the compiler fails.
     """
-    library = ctypes.CDLL(str(compile_shared_library(sources, **options)))
+    folders = sorted({header.parent for header in headers})
+    path = compile_shared_library(sources, headers=headers, include_directories=folders, **options)
+    library = ctypes.CDLL(str(path))
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
