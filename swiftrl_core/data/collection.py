@@ -46,6 +46,15 @@ def collect(environment: str | Environment, transitions: int, seed: int) -> Data
     ------
     SwiftRLError
         If the environment, the number of rows or the seed is not valid.
+
+    Examples
+    --------
+    >>> from swiftrl_core import collect
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> len(lake), lake.n_states, lake.n_actions
+    (500, 16, 4)
+    >>> lake.state[:6]
+    array([0, 0, 1, 2, 2, 2], dtype=int32)
     """
     environment = resolve(environment)
     transitions = whole_number(transitions, "the number of transitions", 1, MAXIMUM_ROWS)

@@ -138,6 +138,17 @@ def exact_return(
     ------
     SwiftRLError
         If the table does not fit the environment or holds a NaN, or ``P`` is not exact.
+
+    Examples
+    --------
+    A table of zeros always takes the lowest action, left, and never reaches the goal:
+
+    >>> import numpy as np
+    >>> from swiftrl_core import exact_return
+    >>> exact_return("frozenlake", np.zeros((16, 4)))
+    0.0
+    >>> round(exact_return("frozenlake", np.zeros((16, 4)), ties="mean"), 4)
+    0.0139
     """
     environment = resolve(environment)
     return policy_return(environment, _fitting_policy(environment, q, ties), step_limit)

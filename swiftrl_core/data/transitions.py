@@ -58,6 +58,15 @@ class Dataset:
     SwiftRLError
         If a column has the wrong type or length, a value is out of range (the error names the first such row, counted
         from 0), or a terminal state of the environment occurs as `state`.
+
+    Examples
+    --------
+    >>> from swiftrl_core import collect
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> int(lake.terminated.sum()), lake.reward_range, lake.metadata["env_id"]
+    (75, (0.0, 1.0), 'FrozenLake-v1')
+    >>> lake.rows(0, 3).state
+    array([0, 0, 1], dtype=int32)
     """
 
     state: np.ndarray

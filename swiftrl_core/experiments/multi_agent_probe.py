@@ -3,16 +3,12 @@
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from swiftrl_core import backend as backends
-from swiftrl_core.backend import Problem
-from swiftrl_core.backends.pim.binding import hardware_reason
-from swiftrl_core.backends.pim.kernels import compile_agents
 from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
@@ -115,18 +111,6 @@ class Agents(
         """Return the same agents on few data, for a few passes."""
         transitions = min(self.transitions, times * SMALL_TRANSITIONS)
         return replace(self, transitions=transitions, episodes=min(self.episodes, times))
-
-    def kernel(self) -> Path | None:
-        """Return the ELF of the agents' kernel where it is simulated, or None."""
-        if self.backend != "pim" or hardware_reason() is None:
-            return None
-        world = environments.resolve(self.environment)
-        problem = Problem(
-            Learner(number_format=self.number_format, reward_range=world.reward_range),
-            world.n_states,
-            world.n_actions,
-        )
-        return compile_agents(problem, self.agents_per_dpu or 1, for_hardware=False)
 
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""

@@ -115,6 +115,15 @@ class Learner:
     ------
     SwiftRLError
         If a value is out of range, choices do not go together, or fixed point cannot represent the combination.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Learner
+    >>> learner = Learner("sarsa", number_format="INT32", alpha=0.25)
+    >>> learner.used()
+    {'alpha_used': 0.25, 'gamma_used': 0.95}
+    >>> learner.to_raw([0.5])
+    array([5000], dtype=int32)
     """
 
     algorithm: Algorithm = setting(

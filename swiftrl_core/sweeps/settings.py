@@ -61,13 +61,13 @@ def plain(hint: Any) -> tuple[type, bool]:
     return typing.get_origin(hint) or hint, False
 
 
-def setting(default: Any, check: Check) -> Any:
+def checked(default: Any, check: Check) -> Any:
     """Return a dataclass field whose values take another check than its type's."""
     return field(default=default, metadata={"check": check})
 
 
 def checks(settings: type) -> dict[str, Check]:
-    """Return the check of each field of a dataclass, by its type if it was not made by `setting`.
+    """Return the check of each field of a dataclass, by its type if it was not made by `checked`.
 
     A check takes the name and the value of a setting and returns the value in its plain form: NumPy's scalars and whole
     floats as Python's own types, options as JSON values. It raises `SwiftRLError`.

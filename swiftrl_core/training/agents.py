@@ -116,6 +116,15 @@ def train_agents(
     ------
     SwiftRLError
         If data, learners and backend do not fit together, or a kernel faults.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Learner, collect, train_agents
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> learners = [Learner(alpha=0.1), Learner(alpha=0.2), Learner(alpha=0.3)]
+    >>> result = train_agents(lake, learners, episodes=20, backend="cpu")
+    >>> result.tables.shape, result.updates
+    ((3, 16, 4), 30000)
     """
     chosen = _one_each(learners, agents)
     population = populate(dataset, chosen, episodes, seed, shared_data=shared_data)
