@@ -397,10 +397,10 @@ def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
     assert "choose one of" in capsys.readouterr().err
 
 
-def test_the_benchmark_compares_engines(capsys):
-    measured = sweep_bench.rows(cells=6)
-    assert [row["engine"] for row in measured][:2] == ["serial", "processes"]
-    assert all(row["cells"] == 6 and row["cells_per_s"] > 0 for row in measured)
+def test_the_benchmark_compares_executors(capsys):
+    measured = sweep_bench.rows(runs=6)
+    assert [row["executor"] for row in measured][:2] == ["serial", "processes"]
+    assert all(row["runs"] == 6 and row["runs_per_s"] > 0 for row in measured)
     assert measured[0]["overhead_ms"] == 0
     assert len(sweep_bench.table(measured).splitlines()) == 1 + len(measured)
 

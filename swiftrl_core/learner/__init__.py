@@ -1,5 +1,6 @@
 """Learners, their number formats, and the memory layout shared by host and kernels."""
 
+from swiftrl_core.learner.generators import random_states
 from swiftrl_core.learner.learner import (
     BEYOND_THE_PAPER,
     CHOICES,
@@ -14,7 +15,6 @@ from swiftrl_core.learner.learner import (
     NumberFormat,
     Sampling,
     Update,
-    random_states,
 )
 
 __all__ = [
