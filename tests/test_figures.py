@@ -46,7 +46,7 @@ def test_stacked_bars_add_up_to_the_total():
 
 def test_every_time_says_what_it_is():
     axes = quickstart.fig_breakdown(TIMES).axes[0]
-    assert axes.get_xlabel() == "time (ms), measured and simulated"
+    assert axes.get_xlabel() == "time (ms, measured and simulated)"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a\n(simulated)", "b\n(measured)"]
 
 
