@@ -13,6 +13,9 @@ STRIP := nbstripout --keep-id --extra-keys "metadata.papermill cell.metadata.pap
 QUICKSTART := results/01_quickstart
 SIZE ?= quick
 
+# One line for a check that passes, and all of its output for one that fails.
+check = @output=$$($(2) 2>&1) && echo "ok  $(1)" || { echo "$$output"; echo "failed: $(1)"; exit 1; }
+
 .DELETE_ON_ERROR:
 .PHONY: help run test test-slow lint format docs lab notebooks figures paper bench validate clean
 
@@ -31,18 +34,18 @@ test: lint ## check the style and run the tests
 test-slow: $(VENV)/.installed-dev ## run the slow tests that `make test` leaves out
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "slow and not gpu and not hardware and not browser"
 
-lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/lint-imports --no-cache
-	@$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
-	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
+lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks, and the order of imports
+	$(call check,Python style,$(BIN)/ruff check)
+	$(call check,Python format,$(BIN)/ruff format --check)
+	$(call check,order of imports,$(BIN)/lint-imports --no-cache --no-logo)
+	$(call check,C format,$(BIN)/clang-format --dry-run -Werror $(C_SOURCES))
+	$(call check,notebooks without output,$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
 
 format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style that lint checks
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C_SOURCES)
-	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) $(NOTEBOOKS))
+	$(BIN)/$(STRIP) $(NOTEBOOKS)
 
 docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -54,18 +57,18 @@ lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
 	$(BIN)/swiftrl experiment notebook all --size smoke --timeout 600 --workers 2
 
-figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
+figures: $(VENV)/.installed ## redraw the figures of stored results without running anything
 	$(BIN)/swiftrl figures results
 
-paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
+paper: $(VENV)/.installed ## run or continue the experiments in the paper's sizes; prints an estimate of the time first
 	$(BIN)/swiftrl experiment run all --size paper --dry-run
 	$(BIN)/swiftrl experiment run all --size paper
 	$(BIN)/swiftrl experiment notebook all --size paper --skip-done
 
-bench: $(VENV)/.installed-dev ## measure the speed of the simulator, the engine and its rivals here
+bench: $(VENV)/.installed-dev ## measure how fast this machine simulates and learns
 	$(BIN)/swiftrl bench
 
-validate: $(VENV)/.installed ## hold the simulator to published hardware numbers
+validate: $(VENV)/.installed ## validate the simulator against published hardware numbers
 	$(BIN)/swiftrl validate
 
 clean: ## remove what make and the tools made; results stay

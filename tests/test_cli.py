@@ -208,7 +208,10 @@ def test_rewards_that_are_no_numbers_are_refused(tmp_path, lake, capsys):
         (["--sampling", "RAN", "--bootstrap", "frozen"], "bootstrap frozen does not apply to sampling RAN"),
         (["--tasklets", "1", "--backend", "cpu"], "--tasklets does not apply to --backend cpu"),
         (["--simulated-dpus", "2", "--backend", "cpu"], "--simulated-dpus does not apply to --backend cpu"),
-        (["--simulated-dpus", "9"], "simulated_dpus is 9: give 'all', or a whole number from 1 to 4"),
+        (
+            ["--simulated-dpus", "9"],
+            "simulated_dpus is 9; expected a whole number of at least 1 and at most 4",
+        ),
         (["--hardware", "cray"], "cray"),
         (["--epsilon", "0.2"], "--epsilon does not apply to q_learning"),
         (["--alpha", "0.2", "--alpha-schedule", "rescaled_linear"], "does not apply to rescaled_linear"),

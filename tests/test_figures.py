@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core.data.evaluation import policy_on_map, value_iteration
+from swiftrl_core.data.evaluation import value_iteration
 from swiftrl_core.experiments import quickstart
+from swiftrl_core.experiments.quickstart import policy_on_map
 from swiftrl_core.plotting.style import PARTS, save
 
 TIMES = pd.DataFrame(

@@ -16,16 +16,14 @@ from swiftrl_core.backend import Evidence, Problem
 from swiftrl_core.backends.cpu import agents as cpu_agents
 from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
-from swiftrl_core.backends.pim import backend as pim_backend
-from swiftrl_core.backends.pim import kernels
+from swiftrl_core.backends.pim import kernels, sampled
 from swiftrl_core.data import Dataset, collect, environments, evaluation
 from swiftrl_core.experiments import multi_agent as experiment
-from swiftrl_core.experiments.multi_agent_probe import Agents
+from swiftrl_core.experiments.multi_agent_probe import Agents, agreement, majority
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.manifest import write_agents
-from swiftrl_core.training import agents as multi_agent
 from swiftrl_core.training import aggregation
 from swiftrl_core.training.agents import populate, spread, train_agents
 from swiftrl_core.util.errors import SwiftRLError
@@ -353,7 +351,7 @@ def test_spread_makes_a_learner_for_each_alpha_and_gamma():
 
 
 def test_hardware_runs_all_dpus(monkeypatch):
-    monkeypatch.setattr(pim_backend, "runs_on_hardware", lambda: True)
+    monkeypatch.setattr(sampled, "runs_on_hardware", lambda: True)
     with pytest.raises(SwiftRLError, match="UPMEM hardware, where all DPUs run"):
         train_agents(DATA, learners_of(DATA, 3), episodes=1, simulated_dpus=2)
 
@@ -373,11 +371,9 @@ def test_a_population_agrees_as_far_as_its_members_decide_alike():
     values[:, 0, 1] = 1  # all alike
     values[2, 1, 1] = 1  # the third alone
     values[1:, 2, 1] = 1  # the first alone
-    np.testing.assert_array_equal(multi_agent.majority(values), [1, 0, 1, 0])
-    np.testing.assert_allclose(multi_agent.agreement(values), [0.75, 1, 0.75])
-    np.testing.assert_allclose(
-        multi_agent.agreement(values, np.array([True, True, False, False])), [1, 1, 0.5]
-    )
+    np.testing.assert_array_equal(majority(values), [1, 0, 1, 0])
+    np.testing.assert_allclose(agreement(values), [0.75, 1, 0.75])
+    np.testing.assert_allclose(agreement(values, np.array([True, True, False, False])), [1, 1, 0.5])
 
 
 def test_what_is_saved_comes_back(tmp_path):
@@ -406,9 +402,7 @@ def test_a_population_s_row_says_how_good_each_agent_is():
     learners = spread(Learner(reward_range=data.reward_range), row["alpha"], row["gamma"])
     again = train_agents(data, learners, episodes=5, seed=4, backend="cpu")
     assert row["exact_return"] == [evaluation.exact_return("frozenlake", values) for values in again.values]
-    assert row["agreement"] == list(
-        multi_agent.agreement(again.values, ~environments.resolve("frozenlake").terminal)
-    )
+    assert row["agreement"] == list(agreement(again.values, ~environments.resolve("frozenlake").terminal))
     assert (min(row["alpha"]), max(row["alpha"])) == (0.01, 1.0)
     assert (min(row["gamma"]), max(row["gamma"])) == (0.5, 0.995)
     assert (row["updates"], row["rewarded"]) == (9 * 2_000 * 5, (data.reward > 0).sum())

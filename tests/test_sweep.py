@@ -21,8 +21,8 @@ from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
 from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.sweeps import estimate as estimates
 from swiftrl_core.sweeps import executors, results
+from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.executors import Processes, Serial
 from swiftrl_core.sweeps.executors.executor import Turns
 from swiftrl_core.sweeps.grid import combine, unique
@@ -151,26 +151,26 @@ def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{tmp_path / 'out'}: 5 cells: 0 done, 5 to run"
     assert lines[1].startswith("about ")
-    assert lines[1].endswith(" with 1 worker, extrapolated from small runs on this machine")
+    assert lines[1].endswith(" with 1 worker, extrapolated from 0 finished and 1 small runs")
     assert not (tmp_path / "out").exists()
 
 
 def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
     path = specification(tmp_path, 1, backend="pim", hardware=True)
     assert main([*command(path)[3:], "--dry-run"]) == 0
-    assert ", without the runs of pim, which are not available" in capsys.readouterr().out
+    assert ", without pim, which cannot run here" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("backend", [{}, {"backend": "pim", "backend_options": {"simulated_dpus": 2}}])
 def test_an_estimate_is_of_the_right_size(tmp_path, backend):
     store = Store(tmp_path)
     plan = make_plan(cells(4, transitions=20_000, episodes=200, tau=100, **backend), store)
-    guess, untimed = estimates.estimate(plan.pending)
-    assert untimed == []
+    expected = estimate(plan, store)
+    assert expected.untimed == ()
     start = time.perf_counter()
     execute(plan, store, Serial(), [])
     took = time.perf_counter() - start
-    assert took / 6 < guess < took * 6
+    assert took / 6 < expected.seconds < took * 6
 
 
 # --- workers that die -------------------------------------------------------------------------------------
@@ -397,10 +397,10 @@ def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
     assert "choose one of" in capsys.readouterr().err
 
 
-def test_the_benchmark_compares_engines(capsys):
-    measured = sweep_bench.rows(cells=6)
-    assert [row["engine"] for row in measured][:2] == ["serial", "processes"]
-    assert all(row["cells"] == 6 and row["cells_per_s"] > 0 for row in measured)
+def test_the_benchmark_compares_executors(capsys):
+    measured = sweep_bench.rows(runs=6)
+    assert [row["executor"] for row in measured][:2] == ["serial", "processes"]
+    assert all(row["runs"] == 6 and row["runs_per_s"] > 0 for row in measured)
     assert measured[0]["overhead_ms"] == 0
     assert len(sweep_bench.table(measured).splitlines()) == 1 + len(measured)
 

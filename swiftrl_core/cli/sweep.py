@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from swiftrl_core.sweeps import estimate as estimates
-from swiftrl_core.sweeps import executors, progress, spec
+from swiftrl_core.sweeps import executors, spec
+from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.job import Job
 from swiftrl_core.sweeps.plan import RESULTS, ends_soon, execute, interrupted, make_plan, require_all
 from swiftrl_core.sweeps.store import Store
@@ -76,11 +76,9 @@ def execute_runs(
     print(f"{store.directory}: {plan}", flush=True)
     seconds = 0.0
     if plan.pending and (options.dry_run or options.estimate):
-        workers = executor.workers or 1
-        seconds, untimed = estimates.estimate(plan.pending, workers)
-        without = f", without the runs of {' and '.join(untimed)}, which are not available" if untimed else ""
-        took = f"about {progress.duration(seconds)} with {workers} worker{'s' * (workers != 1)}"
-        print(f"{took}, extrapolated from small runs on this machine{without}", flush=True)
+        expected = estimate(plan, store, executor.workers or 1)
+        seconds = expected.seconds
+        print(expected, flush=True)
     if options.dry_run:
         return seconds
     with ends_soon(lambda: interrupted(plan, store)):

@@ -28,6 +28,7 @@ PIM_OPTIONS = ("tasklets", "kernel", "simulated_dpus", "hardware")
 
 def add_train(parser: argparse.ArgumentParser) -> None:
     """Add the options of `swiftrl train`."""
+    parser.usage = f"{parser.prog} --data DATA --out DIR [options]"
     parser.set_defaults(command=train)
     parser.add_argument(
         "--data",

@@ -3,16 +3,12 @@
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from swiftrl_core import backend as backends
-from swiftrl_core.backend import Problem
-from swiftrl_core.backends.pim.binding import hardware_reason
-from swiftrl_core.backends.pim.kernels import compile_agents
 from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
@@ -116,18 +112,6 @@ class Agents(
         transitions = min(self.transitions, times * SMALL_TRANSITIONS)
         return replace(self, transitions=transitions, episodes=min(self.episodes, times))
 
-    def kernel(self) -> Path | None:
-        """Return the ELF of the agents' kernel where it is simulated, or None."""
-        if self.backend != "pim" or hardware_reason() is None:
-            return None
-        world = environments.resolve(self.environment)
-        problem = Problem(
-            Learner(number_format=self.number_format, reward_range=world.reward_range),
-            world.n_states,
-            world.n_actions,
-        )
-        return compile_agents(problem, self.agents_per_dpu or 1, for_hardware=False)
-
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""
         return backends.missing(self.backend, agents=True)
@@ -162,14 +146,14 @@ def _quality(world: Environment, result: MultiAgentResult, side: int | None) -> 
     if side is None:
         return dict.fromkeys(names)
     values, learners = result.values, result.learners
-    majority = np.eye(world.n_actions)[multi_agent.majority(values)]
+    most = np.eye(world.n_actions)[majority(values)]
     found = (
         [learner.alpha for learner in learners],
         [learner.gamma for learner in learners],
         [evaluation.exact_return(world, table) for table in values],
-        multi_agent.agreement(values, ~world.terminal).tolist(),
+        agreement(values, ~world.terminal).tolist(),
         evaluation.optimal_return(world),
-        evaluation.exact_return(world, majority),
+        evaluation.exact_return(world, most),
         evaluation.exact_return(world, learners[0].to_values(result.mean)),
     )
     return dict(zip(names, found, strict=True))
@@ -189,3 +173,36 @@ def _times(result: MultiAgentResult) -> dict[str, Any]:
         "machine": machine["name"],
         "machine_details": json.dumps(machine, sort_keys=True),
     }
+
+
+def majority(values: np.ndarray) -> np.ndarray:
+    """Return the greedy action (ties: lowest) that most agents have in each state, ties: lowest again.
+
+    Parameters
+    ----------
+    values : array (agents, states, actions)
+
+    Returns
+    -------
+    int array (states,)
+    """
+    votes = (values.argmax(axis=2)[:, :, None] == np.arange(values.shape[2])).sum(axis=0)
+    return votes.argmax(axis=1)
+
+
+def agreement(values: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
+    """Return the share of states in which each agent decides as the majority of its population.
+
+    Parameters
+    ----------
+    values : array (agents, states, actions)
+    states : bool array (states,), optional
+        Which states count, such as those that are not terminal; by default all.
+
+    Returns
+    -------
+    float64 array (agents,)
+        From 0 to 1: how often the agent's greedy action is that of `majority`.
+    """
+    counted = values if states is None else values[:, states]
+    return np.mean(counted.argmax(axis=2) == majority(counted), axis=1)

@@ -9,12 +9,13 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from swiftrl_core.data import Dataset
-from swiftrl_core.data.environments import Environment
-from swiftrl_core.data.evaluation import exact_return, value_iteration
+from swiftrl_core.data.environments import Environment, resolve
+from swiftrl_core.data.evaluation import check_shape, exact_return, greedy_policy, value_iteration
 from swiftrl_core.experiments.experiment import Experiment, Plot
 from swiftrl_core.learner import Learner
 from swiftrl_core.plotting.style import COLUMN_INCHES, PARTS, evidence_of, new_figure, style
 from swiftrl_core.training.loop import Schedule, TrainingResult, train
+from swiftrl_core.util.errors import SwiftRLError
 
 ARROWS = "←↓→↑"
 """FrozenLake's actions 0 to 3."""
@@ -108,6 +109,39 @@ def fig_breakdown(times: pd.DataFrame) -> Figure:
     axes.invert_yaxis()
     figure.legend(loc="outside upper center", ncols=4, frameon=False, columnspacing=1, handlelength=1)
     return figure
+
+
+def policy_on_map(environment: str | Environment, q: np.ndarray) -> pd.DataFrame:
+    """Return the greedy policy tile by tile, for an environment whose states are the tiles of a letter map.
+
+    Parameters
+    ----------
+    environment : str or Environment
+        FrozenLake of any size: `desc` holds its map, a letter a tile.
+    q : (S, A) numbers
+        The Q-table.
+
+    Returns
+    -------
+    DataFrame
+        One row a state: row, column, tile (a letter), action (greedy, lowest of equals), value (its Q).
+
+    Raises
+    ------
+    SwiftRLError
+        If the environment has no map with a tile for each state, or the table does not fit.
+    """
+    environment = resolve(environment)
+    check_shape(environment, q, "Q-table")
+    tiles = getattr(environment.make().unwrapped, "desc", None)
+    if tiles is None or np.size(tiles) != environment.n_states:
+        raise SwiftRLError(f"{environment.env_id} has no map with one tile a state; use FrozenLake")
+    row, column = np.divmod(np.arange(environment.n_states), np.shape(tiles)[1])
+    letters = [tile.decode() for tile in np.ravel(tiles)]
+    action = greedy_policy(q).argmax(axis=1)
+    return pd.DataFrame(
+        {"row": row, "column": column, "tile": letters, "action": action, "value": np.max(q, axis=1)}
+    )
 
 
 @style()

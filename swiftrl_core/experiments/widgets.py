@@ -11,9 +11,14 @@ from typing import Any
 import ipywidgets
 from matplotlib.figure import Figure
 
-from swiftrl_core.data import Dataset, evaluation
+from swiftrl_core.data import Dataset
 from swiftrl_core.data.environments import Environment
-from swiftrl_core.experiments.quickstart import fig_learning_curve, fig_policy, train_with_curve
+from swiftrl_core.experiments.quickstart import (
+    fig_learning_curve,
+    fig_policy,
+    policy_on_map,
+    train_with_curve,
+)
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat
 from swiftrl_core.training.loop import Schedule
 from swiftrl_core.util.errors import SwiftRLError
@@ -100,7 +105,7 @@ class Explorer(ipywidgets.VBox):
         except SwiftRLError as error:
             self.message.value = f"<b>{error}</b>"
             return
-        self.lake.value = _png(fig_policy(evaluation.policy_on_map(self._environment, result.q_table)))
+        self.lake.value = _png(fig_policy(policy_on_map(self._environment, result.q_table)))
         self.curve.value = _png(fig_learning_curve(curve))
         reached, optimum = curve[["exact_return", "optimum"]].iloc[-1]
         interval = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"

@@ -1,10 +1,12 @@
 """Learners, their number formats, and the memory layout shared by host and kernels."""
 
+from swiftrl_core.learner.generators import random_states
 from swiftrl_core.learner.learner import (
     BEYOND_THE_PAPER,
     CHOICES,
     LARGEST_COEFFICIENT_ERROR,
     MOST_TRANSITIONS,
+    SOMETIMES_IGNORED,
     Aggregation,
     Algorithm,
     AlphaSchedule,
@@ -13,7 +15,6 @@ from swiftrl_core.learner.learner import (
     NumberFormat,
     Sampling,
     Update,
-    random_states,
 )
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "CHOICES",
     "LARGEST_COEFFICIENT_ERROR",
     "MOST_TRANSITIONS",
+    "SOMETIMES_IGNORED",
     "Aggregation",
     "Algorithm",
     "AlphaSchedule",

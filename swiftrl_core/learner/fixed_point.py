@@ -18,6 +18,9 @@ LARGEST_ENTRY = 2**30 - 1
 """Update vr: no entry of a round's table is larger, so that it and its deviation together fit 32 bits."""
 
 
+Range = tuple[float, float]
+
+
 @dataclass(frozen=True)
 class Coefficients:
     """What an integer kernel multiplies and divides (or shifts) by, and what that implies.
@@ -73,12 +76,7 @@ class Coefficients:
 
 
 def decimal_coefficients(
-    alpha: float,
-    gamma: float,
-    rewards: tuple[float, float],
-    *,
-    decaying_alpha: bool = False,
-    vr: bool = False,
+    alpha: float, gamma: float, rewards: Range, *, decaying_alpha: bool = False, vr: bool = False
 ) -> Coefficients:
     """Return the INT32 rule's coefficients: fractions in lowest terms, values in units of 1/10,000.
 
@@ -136,12 +134,7 @@ def decimal_coefficients(
 
 
 def binary_coefficients(
-    alpha: float,
-    gamma: float,
-    rewards: tuple[float, float],
-    *,
-    decaying_alpha: bool = False,
-    vr: bool = False,
+    alpha: float, gamma: float, rewards: Range, *, decaying_alpha: bool = False, vr: bool = False
 ) -> Coefficients:
     """Return the INT32_POW2 rule's coefficients: shifts by up to 13 bits, values in units of 2^-13.
 
@@ -187,7 +180,7 @@ def binary_coefficients(
     )
 
 
-def _range(scale: int, rewards: tuple[float, float], discount: Fraction) -> tuple[int, int]:
+def _range(scale: int, rewards: Range, discount: Fraction) -> tuple[int, int]:
     """Return the smallest and largest entry of a table that starts at zero, in units (derived in fixed_point.h)."""
     least = min(0, round(rewards[0] * scale))
     most = max(0, round(rewards[1] * scale))
@@ -206,7 +199,7 @@ def _most_bits(alpha: float, width: int) -> int | None:
     return None
 
 
-def _overflow(name: str, alpha: float, gamma: float, rewards: tuple[float, float]) -> SwiftRLError:
+def _overflow(name: str, alpha: float, gamma: float, rewards: Range) -> SwiftRLError:
     return SwiftRLError(
         f"{name} cannot hold alpha {alpha:g}, gamma {gamma:g} with rewards from {rewards[0]:g} to {rewards[1]:g}: "
         "a product could pass 32 bits; use FP32, or an alpha and a gamma that are simpler fractions (0.1, 0.95)"

@@ -168,6 +168,12 @@ def _empirical_q(data_key: tuple, gamma: float) -> np.ndarray:
     return empirical_fixed_point(load_dataset(*data_key), gamma)
 
 
+def forget_data() -> None:
+    """Drop the data sets that are kept, and what was computed from them."""
+    load_dataset.cache_clear()
+    _empirical_q.cache_clear()
+
+
 @functools.lru_cache(maxsize=64)
 def _optimal_q(name: str, options: str, gamma: float) -> np.ndarray | None:
     """Return Q*, or None where it is not defined: at gamma 1, or where P is not exact."""

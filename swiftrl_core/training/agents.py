@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swiftrl_core.backend import Population, Problem, TrainedAgents, usable
+from swiftrl_core.backend import Population, Problem, usable
 from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training import aggregation
 from swiftrl_core.training.loop import Breakdown
-from swiftrl_core.training.sampled import train_sampled
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -105,7 +104,7 @@ def train_agents(
         For `pim`: agents on each DPU, one a tasklet, as far as their tables fit its WRAM.
     simulated_dpus : "all" or int
         For `pim` on the simulator: simulate all DPUs, or only so many, while the engine trains all agents and every
-        simulated table has to equal the engine's (`swiftrl_core.training.sampled`).
+        simulated table has to equal the engine's (`swiftrl_core.backends.pim.sampled`).
     **options
         Passed to the backend, such as `threads` for `cpu`.
 
@@ -117,11 +116,26 @@ def train_agents(
     ------
     SwiftRLError
         If data, learners and backend do not fit together, or a kernel faults.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Learner, collect, train_agents
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> learners = [Learner(alpha=0.1), Learner(alpha=0.2), Learner(alpha=0.3)]
+    >>> result = train_agents(lake, learners, episodes=20, backend="cpu")
+    >>> result.tables.shape, result.updates
+    ((3, 16, 4), 30000)
     """
     chosen = _one_each(learners, agents)
     population = populate(dataset, chosen, episodes, seed, shared_data=shared_data)
     per_dpu = whole_number(agents_per_dpu, "agents_per_dpu", 1)
-    trained = _train(population, backend, per_dpu, simulated_dpus, options)
+    if backend == "pim":
+        options |= {"agents_per_dpu": per_dpu, "simulated_dpus": simulated_dpus}
+    elif per_dpu != 1 or simulated_dpus != "all":
+        raise SwiftRLError(
+            f"agents_per_dpu and simulated_dpus do not apply to backend {backend}: leave them out, or use pim"
+        )
+    trained = usable(backend, agents=True).train(population, **options)
     shape = (population.agents, dataset.n_states, dataset.n_actions)
     return MultiAgentResult(
         tables=trained.tables.reshape(shape),
@@ -202,39 +216,6 @@ def populate(
     return Population(problem, chunks.records, starts, args)
 
 
-def majority(values: np.ndarray) -> np.ndarray:
-    """Return the greedy action (ties: lowest) that most agents have in each state, ties: lowest again.
-
-    Parameters
-    ----------
-    values : array (agents, states, actions)
-
-    Returns
-    -------
-    int array (states,)
-    """
-    votes = (values.argmax(axis=2)[:, :, None] == np.arange(values.shape[2])).sum(axis=0)
-    return votes.argmax(axis=1)
-
-
-def agreement(values: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
-    """Return the share of states in which each agent decides as the majority of its population.
-
-    Parameters
-    ----------
-    values : array (agents, states, actions)
-    states : bool array (states,), optional
-        Which states count, such as those that are not terminal; by default all.
-
-    Returns
-    -------
-    float64 array (agents,)
-        From 0 to 1: how often the agent's greedy action is that of `majority`.
-    """
-    counted = values if states is None else values[:, states]
-    return np.mean(counted.argmax(axis=2) == majority(counted), axis=1)
-
-
 def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tuple[Learner, ...]:
     if isinstance(learners, Learner):
         if agents is None:
@@ -266,17 +247,3 @@ def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tupl
                     f"agents of a population agree in {', '.join(ALIKE)}"
                 )
     return chosen
-
-
-def _train(
-    population: Population, backend: str, agents_per_dpu: int, simulated_dpus: int | str, options: dict
-) -> TrainedAgents:
-    if backend != "pim":
-        if agents_per_dpu != 1 or simulated_dpus != "all":
-            raise SwiftRLError(
-                f"agents_per_dpu and simulated_dpus do not apply to backend {backend}: leave them out, or use pim"
-            )
-        return usable(backend, agents=True).train(population, **options)
-    if simulated_dpus == "all":
-        return usable("pim", agents=True).train(population, agents_per_dpu=agents_per_dpu, **options)
-    return train_sampled(population, agents_per_dpu, simulated_dpus, **options)

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Population, Problem, TrainedAgents
-from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads
+from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads, headers
 from swiftrl_core.learner import Algorithm, Sampling
-from swiftrl_core.learner.layout import load_host_library
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 
@@ -70,8 +69,7 @@ def compile_lanes(problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
 
 
 def _load(source: str, functions: dict, problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
-    headers = FOLDER.glob("*.h")
-    return load_host_library([FOLDER / source], functions, problem.switches, headers=headers, flags=flags)
+    return load_library([FOLDER / source], functions, headers(), defines=problem.switches, flags=flags)
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence, Population, TrainedAgents
-from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available, runs_on_hardware
+from swiftrl_core.backend import Evidence, Population, TrainedAgents, usable
+from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available
 from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.kernels import compile_agents
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
+from swiftrl_core.backends.pim.sampled import require_equal, sample_size
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.util.errors import SwiftRLError
 
-__all__ = ["available", "train", "transfer_times"]
+__all__ = ["available", "train"]
 
 
-def train(population: Population, *, agents_per_dpu: int = 1) -> TrainedAgents:
+def train(
+    population: Population, *, agents_per_dpu: int = 1, simulated_dpus: int | str = "all"
+) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured on hardware and simulated on the simulator.
 
     Parameters
@@ -22,13 +26,17 @@ def train(population: Population, *, agents_per_dpu: int = 1) -> TrainedAgents:
     population : Population
     agents_per_dpu : int
         Agents on each DPU, one a tasklet; the last DPU may have fewer.
+    simulated_dpus : "all" or int
+        Run all DPUs, or simulate so many of them, while the engine trains all agents; see `sampled`.
 
     Raises
     ------
     SwiftRLError
         If so many tables do not fit a DPU's WRAM, the data do not fit its MRAM, there are not enough DPUs, or a
-        DPU faults.
+        DPU faults; if so many DPUs cannot be simulated, or a simulated table differs from the engine's.
     """
+    if simulated_dpus != "all":
+        return _train_sampled(population, agents_per_dpu, simulated_dpus)
     problem = population.problem
     binary = compile_agents(problem, agents_per_dpu, for_hardware=runs_on_hardware())
     cargo = _pack(population, agents_per_dpu)
@@ -58,7 +66,26 @@ def train(population: Population, *, agents_per_dpu: int = 1) -> TrainedAgents:
     )
 
 
-def transfer_times(population: Population, agents_per_dpu: int, profile: str) -> tuple[float, float]:
+def _train_sampled(population: Population, agents_per_dpu: int, simulated: int) -> TrainedAgents:
+    """Train all agents on the engine, and those of some DPUs in the simulator as well.
+
+    DPUs are chosen evenly over all, the first included, since it has the longest chunks.
+    """
+    dpus = -(-population.agents // agents_per_dpu)
+    chosen = np.unique(np.linspace(0, dpus - 1, sample_size(simulated, dpus)).round().astype(int))
+    agents = (chosen[:, None] * agents_per_dpu + np.arange(agents_per_dpu)).ravel()
+    agents = agents[agents < population.agents]
+    trained = usable("cpu", agents=True).train(population)
+    few = train(population.select(agents), agents_per_dpu=agents_per_dpu)
+    require_equal(few.tables, trained.tables[agents], population.problem, lambda row: f"agent {agents[row]}")
+    down_s, up_s = _transfer_times(population, agents_per_dpu, few.machine["hardware"])
+    machine = few.machine | {"dpus": dpus, "simulated_dpus": len(chosen)}
+    return TrainedAgents(
+        trained.tables, down_s, few.kernel_s, up_s, evidence=Evidence.SIMULATED, machine=machine
+    )
+
+
+def _transfer_times(population: Population, agents_per_dpu: int, profile: str) -> tuple[float, float]:
     """Return the simulated seconds of `train`'s transfers to the DPUs and back, without moving anything."""
     cargo = _pack(population, agents_per_dpu)
     server = resolve_hardware(profile)

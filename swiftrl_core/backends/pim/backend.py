@@ -5,12 +5,16 @@ import time
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
-from swiftrl_core.backends.pim.binding import PimSet, hardware_reason, open_dpu_set
+from swiftrl_core.backends.pim.binding import PimSet, open_dpu_set
 from swiftrl_core.backends.pim.dealing import compile_dealing, deal
 from swiftrl_core.backends.pim.kernels import compile_learner
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
+from swiftrl_core.backends.pim.sampled import open_sampled
 from swiftrl_core.learner import Update
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.errors import SwiftRLError
+
+__all__ = ["MRAM_BYTES", "TRANSITIONS", "PimBackend", "available", "open_backend", "open_sampled"]
 
 MRAM_BYTES = 64 * 2**20
 TRANSITIONS = "__sys_used_mram_end"
@@ -20,11 +24,6 @@ TRANSITIONS = "__sys_used_mram_end"
 def available() -> str | None:
     """Return why this backend cannot be used here, or None: it always can, the simulator comes with the package."""
     return None
-
-
-def runs_on_hardware() -> bool:
-    """Return whether DPUs are UPMEM hardware here rather than the simulator."""
-    return hardware_reason() is None
 
 
 def open_backend(

@@ -3,24 +3,16 @@
 Simulating 2,000 DPUs for 2,000 episodes, instruction by instruction, takes hours; the engine on the CPU takes seconds
 and gives the same bits. So the engine trains all cores, and each round some of them are trained by the kernel in the
 simulator as well, from the same table. Their tables must be equal, or the run stops: this ties the simulated time to
-the computation it stands for. Kernel time is that of the slowest simulated DPU; transfers are those of all DPUs. The
-same holds for independent agents.
+the computation it stands for. Kernel time is that of the slowest simulated DPU; transfers are those of all DPUs. No
+backend imports another: the engine is opened by its name.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from swiftrl_core.backend import (
-    Backend,
-    Evidence,
-    Population,
-    Problem,
-    Round,
-    TrainedAgents,
-    open_backend,
-    usable,
-)
+from swiftrl_core.backend import Backend, Evidence, Problem, Round, open_backend
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.checks import whole_number
@@ -44,44 +36,9 @@ def open_sampled(problem: Problem, cores: int, simulated: int, **options) -> "Sa
     SwiftRLError
         If `simulated` is out of range, or `pim` would run on hardware, where every DPU runs anyway.
     """
-    simulated = _sample_size(simulated, cores)
+    simulated = sample_size(simulated, cores)
     dpus = open_backend("pim", problem, simulated, **options)
     return SampledPim(problem, cores, open_backend("cpu", problem, cores), dpus, simulated)
-
-
-def train_sampled(population: Population, agents_per_dpu: int, simulated: int, **options) -> TrainedAgents:
-    """Train all agents on the engine, and those of some DPUs in the simulator as well.
-
-    DPUs are chosen evenly over all, the first included, since it has the longest chunks.
-
-    Parameters
-    ----------
-    population : Population
-    agents_per_dpu : int
-        Agents on each DPU, one a tasklet.
-    simulated : int
-        DPUs to simulate, from 1 to all that the population takes.
-    **options
-        Passed to `train` of the `pim` backend's agents.
-
-    Raises
-    ------
-    SwiftRLError
-        As `open_sampled` does; or if a table differs from the engine's, naming the agent and the entry.
-    """
-    pim = usable("pim", agents=True)
-    dpus = -(-population.agents // agents_per_dpu)
-    chosen = np.unique(np.linspace(0, dpus - 1, _sample_size(simulated, dpus)).round().astype(int))
-    agents = (chosen[:, None] * agents_per_dpu + np.arange(agents_per_dpu)).ravel()
-    agents = agents[agents < population.agents]
-    trained = usable("cpu", agents=True).train(population)
-    few = pim.train(population.select(agents), agents_per_dpu=agents_per_dpu, **options)
-    _require_equal(few.tables, trained.tables[agents], population.problem, lambda row: f"agent {agents[row]}")
-    down_s, up_s = pim.transfer_times(population, agents_per_dpu, few.machine["hardware"])
-    machine = few.machine | {"dpus": dpus, "simulated_dpus": len(chosen)}
-    return TrainedAgents(
-        trained.tables, down_s, few.kernel_s, up_s, evidence=Evidence.SIMULATED, machine=machine
-    )
 
 
 class SampledPim:
@@ -133,7 +90,7 @@ class SampledPim:
         trained = self._engine.run_round(table, episodes, targets)
         simulated = self._dpus.run_round(table, episodes, targets)
         self._rounds += 1
-        _require_equal(
+        require_equal(
             simulated.tables,
             trained.tables[self._chosen],
             self._problem,
@@ -185,22 +142,38 @@ def busiest(chunks: Chunks, count: int) -> np.ndarray:
     return np.sort(order[:count])
 
 
-def _sample_size(simulated: int | str, dpus: int) -> int:
-    """Return `simulated` once it is known that so many of the DPUs can be simulated here."""
+def sample_size(simulated: int | str, dpus: int) -> int:
+    """Return how many of the DPUs to simulate, checked.
+
+    Raises
+    ------
+    SwiftRLError
+        If it is not a whole number from 1 to `dpus`, or this machine has UPMEM hardware.
+    """
     if isinstance(simulated, str):
         raise SwiftRLError(f"simulated_dpus is {simulated!r}: give 'all', or a whole number from 1 to {dpus}")
     simulated = whole_number(simulated, "simulated_dpus", 1, dpus)
-    if usable("pim").runs_on_hardware():
+    if runs_on_hardware():
         raise SwiftRLError(
             f"simulated_dpus is {simulated}, but this machine has UPMEM hardware, where all DPUs run: leave it out"
         )
     return simulated
 
 
-def _require_equal(
+def require_equal(
     simulated: np.ndarray, trained: np.ndarray, problem: Problem, name: Callable[[int], str], when: str = ""
 ) -> None:
-    """Raise `SwiftRLError` where a simulated table (a row) differs from the engine's; `name` gives its owner."""
+    """Raise `SwiftRLError` if a simulated table differs from the engine's in a bit.
+
+    Parameters
+    ----------
+    simulated, trained : arrays (tables, entries)
+    problem : Problem
+    name : callable
+        From a row to the DPU or agent whose table it is.
+    when : str
+        The round, where there is more than one.
+    """
     # Where a table has left single precision, as the run will report, kernels need not order its NaNs alike.
     finite = np.isfinite(simulated).all(axis=1) | np.isfinite(trained).all(axis=1)
     unequal = np.argwhere((simulated.view(np.uint32) != trained.view(np.uint32)) & finite[:, np.newaxis])
