@@ -41,7 +41,7 @@ AGENTS_PER_DPU = (1, 2, 4, 8, 11, 16, 24)
 
 
 def _populations(side: int, episodes: int, packed: Mapping[str, Any], **grid: Any) -> tuple[dict, ...]:
-    """Return grids of agents that differ, of equal agents packed on DPUs, of which one is simulated, and on the host."""
+    """Return grids of agents that differ, of equal agents packed on DPUs, and of equal agents on the host."""
     alike = AUTHORS_AGENTS | grid
     differ = alike | {"agents": side**2, "side": side, "episodes": episodes, "backend": "cpu"}
     packing = {"backend": "pim", "agents_per_dpu": AGENTS_PER_DPU, "simulated_dpus": 1} | packed
