@@ -127,5 +127,5 @@ def test_a_large_export_is_asked_about_first(tmp_path, capsys, monkeypatch):
     assert main(["collect", "--env", "frozenlake", "--transitions", "600", "--out", lake]) == 0
     monkeypatch.setattr(minari_files, "LARGE_BYTES", 100_000)
     assert main(["convert", lake, "minari:lake-v0"]) == 1
-    assert "say --large" in capsys.readouterr().err
+    assert "pass --large" in capsys.readouterr().err
     assert main(["convert", lake, "minari:lake-v0", "--large"]) == 0

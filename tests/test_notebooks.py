@@ -24,7 +24,9 @@ from swiftrl_core.experiments.notebooks import (
     check,
     check_texts,
     execute,
+    execution,
     is_done,
+    parameters,
 )
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -167,7 +169,7 @@ plain = st.recursive(
 @given(plain)
 def test_any_plain_value_survives_the_way_through_source(value):
     whole = Parameter("x", list, [], "").check([value])
-    source = notebooks._literal(whole)
+    source = parameters.literal(whole)
     ast.parse(source)
     back = eval(source, {"Path": Path})
     assert repr(back) == repr(whole) == repr([value])  # repr tells 1 from 1.0 and True, and takes nan for nan
@@ -311,7 +313,7 @@ def test_a_long_temporary_folder_still_gives_short_sockets(tmp_path, monkeypatch
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     deep.mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    with notebooks._socket_directory() as directory:
+    with execution._socket_directory() as directory:
         assert len(os.fsencode(directory)) < 40
         other = directory
     assert not Path(other).exists()
@@ -328,7 +330,7 @@ def shelf(tmp_path, monkeypatch) -> Path:
     parameters = 'size: str = "smoke"\nscale: float = 1.0\noutput: str = "nowhere"'
     notebook(folder / "01_one.ipynb", "print(repr([size, scale, output]))", parameters=parameters)
     notebook(folder / "02_two.ipynb", "print(repr([size, scale, output])); 1 / scale", parameters=parameters)
-    monkeypatch.setattr(notebooks, "DIRECTORY", folder)
+    monkeypatch.setattr(execution, "DIRECTORY", folder)
     monkeypatch.chdir(tmp_path)
     return folder
 
@@ -362,7 +364,7 @@ def test_the_command_runs_all_shows_the_failed_cell_and_exits_with_1(shelf, caps
 
 
 def test_a_package_without_notebooks_says_so(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(notebooks, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(execution, "DIRECTORY", tmp_path)
     assert main("experiment notebook all".split()) == 1
     assert "run from a clone" in capsys.readouterr().err
 

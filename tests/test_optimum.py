@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
-from swiftrl_core.experiments import findings
 from swiftrl_core.experiments import time_to_optimum as optimum
 from swiftrl_core.experiments.aggregation import first_that_lasts
 
@@ -136,10 +135,10 @@ def test_who_wins_from_where():
     assert cpu["from_transitions_in_place"] == ahead
     assert cpu["from_transitions"] >= ahead
     assert pd.isna(won.loc["exact solution, 1 thread", "from_transitions"])
-    told = str(findings.data_size(rows))
-    assert "at no size" in told
-    assert "modelled" in told
-    first = str(findings.time_to_optimum(rows))
-    there = "is there after 1,375 ms, 1,000 of them in the kernel (simulated, but the host's share measured)."
+    sizes = str(optimum.summary_data_size(rows))
+    assert "at no size" in sizes
+    assert "modelled" in sizes
+    first = str(optimum.summary_time_to_optimum(rows))
+    there = "reaches the optimum in 1,375 ms, 1,000 of them in the kernel (simulated, but the host's share measured)."
     assert f"`PIM: td mean, tau 50, 1 tasklet` {there}" in first
-    assert "the quickest of all is `exact solution, 1 thread`, 10 ms (measured)." in first
+    assert "the fastest of all is `exact solution, 1 thread`, 10 ms (measured)." in first

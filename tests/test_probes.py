@@ -35,8 +35,7 @@ class Area(
 AREAS = Experiment(
     id="99_areas",
     question="How large is it?",
-    grids=dict.fromkeys(SIZES, ({"width": (2, 3), "height": (None, 5)},)),
-    figures=(),
+    sizes=dict.fromkeys(SIZES, ({"width": (2, 3), "height": (None, 5)},)),
     of=Area,
 )
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swiftrl_core.data import collect, environments, evaluation, save
-from swiftrl_core.learner import Learner
+from swiftrl_core.learner import CHOICES, SOMETIMES_IGNORED, Learner
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps import run as runs
 from swiftrl_core.sweeps.row import _reachable
@@ -113,6 +113,10 @@ def test_a_learner_s_settings_are_those_of_learner_everywhere():
     assert results.COLUMNS.names[place : place + len(own)] == list(LEARNER)
     assert defaults.keys() - {"data"} < set(results.COLUMNS.names)
     assert small().learner() == Learner(reward_range=(0.0, 1.0))
+    nullable = {entry.name for entry in results.COLUMNS if entry.nullable}
+    assert nullable & LEARNER.keys() == SOMETIMES_IGNORED.keys()
+    for name, kind in CHOICES.items():  # what some learner ignores is null in its row, and nothing else
+        assert all(Learner(**{name: value}).without_effect.keys() <= nullable for value in kind)
 
 
 WITH_A_NEW_CHOICE = """

@@ -21,10 +21,11 @@ from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
 from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.sweeps import estimate as estimates
 from swiftrl_core.sweeps import executors, results
+from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.executors import Processes, Serial
 from swiftrl_core.sweeps.executors.executor import Turns
+from swiftrl_core.sweeps.grid import combine, unique
 from swiftrl_core.sweeps.plan import INTERRUPT_SECONDS, execute, make_plan
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
@@ -42,7 +43,7 @@ SWIFTRL = [sys.executable, "-m", "swiftrl_core.cli"]
 
 
 def cells(count: int, **settings) -> list[Run]:
-    return experiments.combine(SETTINGS | settings | {"seed": list(range(count))})
+    return combine(SETTINGS | settings | {"seed": list(range(count))})
 
 
 def specification(folder: Path, count: int, **settings) -> Path:
@@ -127,7 +128,7 @@ def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_pa
     spec.write_text(yaml.safe_dump({"cells": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
-    plan = make_plan(experiments.unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
+    plan = make_plan(unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
     save(collect("frozenlake", 1_000, 9), data)
     summary = execute(plan, store, Serial(), [])
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)
@@ -150,26 +151,26 @@ def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{tmp_path / 'out'}: 5 cells: 0 done, 5 to run"
     assert lines[1].startswith("about ")
-    assert lines[1].endswith(" with 1 worker, extrapolated from small runs here")
+    assert lines[1].endswith(" with 1 worker, extrapolated from 0 finished and 1 small runs")
     assert not (tmp_path / "out").exists()
 
 
 def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
     path = specification(tmp_path, 1, backend="pim", hardware=True)
     assert main([*command(path)[3:], "--dry-run"]) == 0
-    assert ", without the cells of pim, which are not here" in capsys.readouterr().out
+    assert ", without pim, which cannot run here" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("backend", [{}, {"backend": "pim", "backend_options": {"simulated_dpus": 2}}])
 def test_an_estimate_is_of_the_right_size(tmp_path, backend):
     store = Store(tmp_path)
     plan = make_plan(cells(4, transitions=20_000, episodes=200, tau=100, **backend), store)
-    guess, untimed = estimates.estimate(plan.pending)
-    assert untimed == []
+    expected = estimate(plan, store)
+    assert expected.untimed == ()
     start = time.perf_counter()
     execute(plan, store, Serial(), [])
     took = time.perf_counter() - start
-    assert took / 6 < guess < took * 6
+    assert took / 6 < expected.seconds < took * 6
 
 
 # --- workers that die -------------------------------------------------------------------------------------
@@ -203,7 +204,9 @@ def test_cells_of_one_device_run_one_at_a_time(odd, tmp_path):
 
 
 def test_a_killed_worker_costs_nothing_but_time(tmp_path, undisturbed):
-    driver = subprocess.Popen(command(specification(tmp_path, 40), "--engine", "processes", "--workers", "2"))
+    driver = subprocess.Popen(
+        command(specification(tmp_path, 40), "--executor", "processes", "--workers", "2")
+    )
     out = tmp_path / "out"
     for mark in (5, 20):
         wait_for(lambda mark=mark: finished(out) >= mark)
@@ -232,7 +235,7 @@ PROCESSES = ("processes", "--workers", "2")
 
 @pytest.mark.parametrize("engine", [SERIAL, PROCESSES])
 def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undisturbed, engine):
-    arguments = command(specification(tmp_path, 40), "--engine", *engine)
+    arguments = command(specification(tmp_path, 40), "--executor", *engine)
     out = tmp_path / "out"
     for mark in (3, 20):
         driver = subprocess.Popen(arguments)
@@ -250,7 +253,7 @@ def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undist
 
 @pytest.mark.parametrize("engine", [SERIAL, PROCESSES])
 def test_ctrl_c_ends_soon_says_what_is_done_and_can_go_on(tmp_path, undisturbed, engine):
-    arguments = command(specification(tmp_path, 40), "--engine", *engine)
+    arguments = command(specification(tmp_path, 40), "--executor", *engine)
     driver = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: finished(tmp_path / "out") >= 10)
     told = interrupt(driver)
@@ -353,10 +356,10 @@ def read(terminal: int) -> bytes:
 @pytest.mark.parametrize(
     ("arguments", "needle"),
     [
-        (["--engine", "serial", "--workers", "2"], "--workers 2 does not apply to --engine serial"),
-        (["--engine", "processes", "--scheduler", "tcp://x:1"], "--scheduler does not apply"),
-        (["--engine", "processes", "--workers", "0"], "--workers is 0"),
-        (["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "--workers does not apply"),
+        (["--executor", "serial", "--workers", "2"], "--workers 2 does not apply to --executor serial"),
+        (["--executor", "processes", "--scheduler", "tcp://x:1"], "--scheduler does not apply"),
+        (["--executor", "processes", "--workers", "0"], "--workers is 0"),
+        (["--executor", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "--workers does not apply"),
     ],
 )
 def test_engine_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments, needle):
@@ -394,10 +397,10 @@ def test_experiments_are_listed_and_run_from_the_command_line(tmp_path, capsys):
     assert "choose one of" in capsys.readouterr().err
 
 
-def test_the_benchmark_compares_engines(capsys):
-    measured = sweep_bench.rows(cells=6)
-    assert [row["engine"] for row in measured][:2] == ["serial", "processes"]
-    assert all(row["cells"] == 6 and row["cells_per_s"] > 0 for row in measured)
+def test_the_benchmark_compares_executors(capsys):
+    measured = sweep_bench.rows(runs=6)
+    assert [row["executor"] for row in measured][:2] == ["serial", "processes"]
+    assert all(row["runs"] == 6 and row["runs_per_s"] > 0 for row in measured)
     assert measured[0]["overhead_ms"] == 0
     assert len(sweep_bench.table(measured).splitlines()) == 1 + len(measured)
 

@@ -77,7 +77,7 @@ def cluster(tmp_path):
 
 
 def on(cluster: Cluster) -> tuple[str, ...]:
-    return "--engine", "dask", "--scheduler", cluster.address
+    return "--executor", "dask", "--scheduler", cluster.address
 
 
 def test_a_cluster_without_what_cells_need_is_an_error_not_a_hang(cluster, tmp_path):
@@ -151,7 +151,7 @@ def test_a_killed_driver_leaves_finished_cells_and_the_cluster_goes_on(cluster, 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_a_sweep_on_a_cluster_of_this_machine(tmp_path):
-    arguments = command(specification(tmp_path, 40), "--engine", "dask", "--workers", "2")
+    arguments = command(specification(tmp_path, 40), "--executor", "dask", "--workers", "2")
     driver = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: finished(tmp_path / "out") >= 5)
     workers = children(driver.pid)

@@ -15,11 +15,11 @@ from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, pack
-from swiftrl_core.learner.layout import load_host_library
+from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.training.counting import HEADER as COUNTING_HEADER
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.errors import SwiftRLError
-from swiftrl_core.util.toolchain import FLOAT64, INT64, POINTER
+from swiftrl_core.util.toolchain import FLOAT64, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "exact.c"
 TOLERANCE = 1e-9
@@ -146,6 +146,9 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
 
 def _compile(problem: Problem) -> Callable[..., int]:
     arguments = [POINTER, INT64, INT64, INT64, FLOAT64, FLOAT64, FLOAT64, INT64, POINTER]
-    number_format = {"NUMBER_FORMAT": problem.switches["NUMBER_FORMAT"]}
-    functions = {"fixed_point": (INT64, arguments)}
-    return load_host_library([SOURCE], functions, number_format, headers=[COUNTING_HEADER]).fixed_point
+    return load_library(
+        [SOURCE],
+        {"fixed_point": (INT64, arguments)},
+        [COUNTING_HEADER, *kernel_headers()],
+        defines={"NUMBER_FORMAT": problem.switches["NUMBER_FORMAT"]},
+    ).fixed_point

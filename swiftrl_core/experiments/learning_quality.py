@@ -1,6 +1,7 @@
-"""Figures about what is learned: returns, distances to the true values, number formats."""
+"""Experiment 03: how good the tables of the twelve learners are, and the effect of cores and fixed point."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
+from swiftrl_core.experiments.grids import (
+    EARLY_EXIT,
+    FORMATS,
+    LEARNER,
+    PAPER_ROWS,
+    PAPER_SCHEDULE,
+    PAPER_SEEDS,
+    QUICK_ROWS,
+    QUICK_SEEDS,
+    SMOKE_ROWS,
+    SMOKE_SEEDS,
+    by_environment,
+)
+from swiftrl_core.plotting import captions
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
 from swiftrl_core.plotting.style import (
     ALGORITHM_COLOURS,
@@ -23,7 +39,26 @@ from swiftrl_core.plotting.style import (
     style,
 )
 
-LEARNER = ["algorithm", "sampling", "number_format"]
+ERRORS = {"mean_error_optimal": "to Q*", "mean_error_empirical": "to the data's own Q*"}
+"""Measures of a table's error, and what it is an error to."""
+
+
+def _twelve(transitions: Mapping[str, int], **grid: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return grids of the twelve learners on the CPU engine, with early exit where it is exact."""
+    parts = (
+        {"algorithm": "q_learning", "sampling": ("SEQ", "STR"), "backend_options": EARLY_EXIT},
+        {"algorithm": "q_learning", "sampling": "RAN"},
+        {"algorithm": "sarsa", "sampling": ("SEQ", "STR", "RAN")},
+    )
+    common = {"number_format": FORMATS, "backend": "cpu", **grid}
+    return tuple(entry for part in parts for entry in by_environment(transitions, **part, **common))
+
+
+SIZES = {
+    "smoke": _twelve(SMOKE_ROWS, cores=(1, 8), episodes=20, tau=10, seed=SMOKE_SEEDS),
+    "quick": _twelve(QUICK_ROWS, cores=(1, 16, 125, 1000), episodes=100, tau=10, seed=QUICK_SEEDS),
+    "paper": _twelve(PAPER_ROWS, cores=(1, 125, 500, 2000), **PAPER_SCHEDULE, seed=PAPER_SEEDS),
+}
 
 
 def table_learning_quality(rows: pd.DataFrame) -> pd.DataFrame:
@@ -41,49 +76,42 @@ def table_learning_quality(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@style()
 def fig_learning_quality(rows: pd.DataFrame) -> Figure:
-    """Draw what each learner's greedy policy earns, for several numbers of cores.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_learning_quality`.
-
-    Returns
-    -------
-    Figure, a page wide
-    """
+    """Draw what each learner's greedy policy earns, for several numbers of cores."""
     table = table_learning_quality(rows)
-    learners = table[LEARNER].drop_duplicates().itertuples(index=False)
+    learners = table[list(LEARNER)].drop_duplicates().itertuples(index=False)
     places = {tuple(learner): -place for place, learner in enumerate(learners)}
     cores = sorted(table["cores"].unique())
     groups = list(table.groupby("environment", sort=False))
-    with style():
-        figure = new_figure(PAGE_INCHES, 1.5 + 0.3 * len(places))
-        panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
-        for axes, (environment, own) in zip(panels, groups, strict=True):
-            for number, count in enumerate(cores):
-                some = own[own["cores"] == count]
-                height = [places[tuple(learner)] for learner in some[LEARNER].itertuples(index=False)]
-                height = np.array(height) + 0.56 * (0.5 - (number + 0.5) / len(cores))
-                _returns(axes, some, height, colour(number), f"{count:,} core{'s' * int(count > 1)}")
-            axes.axvline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum, greedy on Q*")
-            axes.set(title=named(environment), xlabel="return of the greedy policy")
-            for place in places.values():
-                axes.axhline(place - 0.5, color="#dddddd", lw=0.5, zorder=0)
-        panels[0].set_yticks(list(places.values()), [_learner_name(learner) for learner in places])
-        panels[0].set_ylim(min(places.values()) - 0.6, 0.6)
-        panels[0].plot([], [], "x", color="#444444", ms=4, label="mean of played episodes")
-        legend_above(figure, panels[0])
-        episodes = int(rows["monte_carlo_episodes"].max())
-        note(
-            figure,
-            [
-                f"Dots: exact expected return, mean over {table['seeds'].max()} data sets, 95 % bootstrap interval.",
-                f"Crosses: mean of {episodes:,} played episodes, as in the paper.",
-                _updates_sentence(table),
-            ],
-        )
+    figure = new_figure(PAGE_INCHES, 1.5 + 0.3 * len(places))
+    panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
+    for axes, (environment, own) in zip(panels, groups, strict=True):
+        for number, count in enumerate(cores):
+            some = own[own["cores"] == count]
+            height = [places[tuple(learner)] for learner in some[list(LEARNER)].itertuples(index=False)]
+            height = np.array(height) + 0.56 * (0.5 - (number + 0.5) / len(cores))
+            _returns(axes, some, height, colour(number), captions.cores(count))
+        axes.axvline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum, greedy on Q*")
+        axes.set(title=named(environment), xlabel="return of the greedy policy")
+        for place in places.values():
+            axes.axhline(place - 0.5, color="#dddddd", lw=0.5, zorder=0)
+    panels[0].set_yticks(
+        list(places.values()),
+        [captions.learner(dict(zip(LEARNER, learner, strict=True))) for learner in places],
+    )
+    panels[0].set_ylim(min(places.values()) - 0.6, 0.6)
+    panels[0].plot([], [], "x", color="#444444", ms=4, label="mean of played episodes")
+    legend_above(figure, panels[0])
+    episodes = int(rows["monte_carlo_episodes"].max())
+    note(
+        figure,
+        [
+            f"Dots: exact expected return, mean over {table['seeds'].max()} data sets, 95 % bootstrap interval.",
+            f"Crosses: mean of {episodes:,} played episodes, as in the paper.",
+            _updates_sentence(table),
+        ],
+    )
     return figure
 
 
@@ -103,13 +131,8 @@ def _returns(axes: Axes, some: pd.DataFrame, height: np.ndarray, shade: tuple, l
     axes.plot(some["monte_carlo_mean"], height, "x", ms=3.5, mew=0.8, color=shade, alpha=0.9)
 
 
-def _learner_name(learner: Sequence[str]) -> str:
-    algorithm, sampling, number_format = learner
-    return f"{named(algorithm)} {sampling} {number_format}"
-
-
 def _updates_sentence(table: pd.DataFrame) -> str:
-    """Say how much of the nominal work was left out because it could not change a bit."""
+    """Return the share of nominal updates that early exit did not skip."""
     executed, nominal = table["executed_updates"].sum(), table["nominal_updates"].sum()
     if executed == nominal:
         return "Every nominal update was executed."
@@ -118,7 +141,24 @@ def _updates_sentence(table: pd.DataFrame) -> str:
     )
 
 
-ERRORS = {"mean_error_optimal": "to Q*", "mean_error_empirical": "to the data's own Q*"}
+def summary_learning_quality(rows: pd.DataFrame) -> Summary:
+    """Return the range of returns for each number of cores, and how far played episodes are from the exact return."""
+    sentences = []
+    table = table_learning_quality(rows)
+    for (environment, cores), own in table.groupby(["environment", "cores"]):
+        low, high = own["exact_return"].min(), own["exact_return"].max()
+        sentences.append(
+            f"{named(environment)}, {captions.cores(cores)}: the mean returns of the learners lie between {low:.3f} "
+            f"and {high:.3f}; the optimum is {own['optimum'].max():.3f}."
+        )
+    rows = rows.assign(off=(rows["exact_return"] - rows["monte_carlo_mean"]).abs())
+    for environment, own in rows.groupby("environment"):
+        sentences.append(
+            f"{named(environment)}: the mean of {own['monte_carlo_episodes'].max():,} played episodes differs from the "
+            f"exact return by {own['off'].mean():.2g} on average and by at most {own['off'].max():.2g}, in "
+            f"{len(own):,} runs."
+        )
+    return Summary(sentences)
 
 
 def table_table_error(rows: pd.DataFrame) -> pd.DataFrame:
@@ -134,42 +174,35 @@ def table_table_error(rows: pd.DataFrame) -> pd.DataFrame:
     return over_seeds(rows, by, [*ERRORS, *(name.replace("mean", "max") for name in ERRORS)])
 
 
+@style()
 def fig_table_error(rows: pd.DataFrame) -> Figure:
     """Draw the distance of the learned tables to the true values against the number of cores.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_table_error`.
-
-    Returns
-    -------
-    Figure, a page wide; solid and filled FP32, dashed and hollow INT32
+    Solid and filled FP32, dashed and hollow INT32.
     """
     table = table_table_error(rows)
     groups = list(table.groupby("environment", sort=False))
-    with style():
-        figure = new_figure(PAGE_INCHES, 2.9)
-        panels = figure.subplots(1, 2 * len(groups))
-        for number, (environment, own) in enumerate(groups):
-            for axes, (column, target) in zip(panels[2 * number :], ERRORS.items(), strict=False):
-                for learner, some in own.groupby(LEARNER, sort=False):
-                    _errors(axes, some, column, learner)
-                axes.set(title=f"{named(environment)}\n{target}", xscale="log", yscale="log", xlabel="cores")
-                count_ticks(axes.xaxis, table["cores"])
-            low, high = _common_limits(panels[2 * number : 2 * number + 2])
-            for axes in panels[2 * number : 2 * number + 2]:
-                axes.set_ylim(low, high)
-                plain_log_ticks(axes.yaxis)
-        panels[0].set_ylabel("mean |Q - target| over pairs")
-        _learner_legend(figure, table)
-        note(
-            figure,
-            [
-                f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
-                "The data's own Q* is Q-learning's fixed point on the very data; SARSA explores, so its is another.",
-            ],
-        )
+    figure = new_figure(PAGE_INCHES, 2.9)
+    panels = figure.subplots(1, 2 * len(groups))
+    for number, (environment, own) in enumerate(groups):
+        for axes, (column, target) in zip(panels[2 * number :], ERRORS.items(), strict=False):
+            for learner, some in own.groupby(list(LEARNER), sort=False):
+                _errors(axes, some, column, learner)
+            axes.set(title=f"{named(environment)}\n{target}", xscale="log", yscale="log", xlabel="cores")
+            count_ticks(axes.xaxis, table["cores"])
+        low, high = _common_limits(panels[2 * number : 2 * number + 2])
+        for axes in panels[2 * number : 2 * number + 2]:
+            axes.set_ylim(low, high)
+            plain_log_ticks(axes.yaxis)
+    panels[0].set_ylabel("mean |Q - target| over pairs")
+    _learner_legend(figure, table)
+    note(
+        figure,
+        [
+            f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
+            "The data's own Q* is the fixed point of Q-learning on the same data; SARSA explores and has another.",
+        ],
+    )
     return figure
 
 
@@ -214,6 +247,18 @@ def _learner_legend(figure: Figure, table: pd.DataFrame) -> None:
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 
+def summary_table_error(rows: pd.DataFrame) -> Summary:
+    """Return the number of cores at which each algorithm is nearest to Q*, and its distance to the exact solution."""
+    table = table_table_error(rows)
+    best = table.loc[table.groupby(["environment", "algorithm"], sort=False)["mean_error_optimal"].idxmin()]
+    return Summary(
+        f"{named(row.environment)}, {named(row.algorithm)}: nearest to Q* on {captions.cores(row.cores)} ("
+        f"{row.sampling} {row.number_format}), with a mean error of {row.mean_error_optimal:.2g}; its mean distance to "
+        f"the exact solution of the data is {row.mean_error_empirical:.2g}."
+        for row in best.itertuples()
+    )
+
+
 def table_number_formats(rows: pd.DataFrame) -> pd.DataFrame:
     """Return FP32 and INT32 side by side: one row for each environment, learner, number of cores and seed.
 
@@ -228,51 +273,34 @@ def table_number_formats(rows: pd.DataFrame) -> pd.DataFrame:
     return wide.reset_index()
 
 
+@style()
 def fig_number_formats(rows: pd.DataFrame) -> Figure:
     """Draw what fixed point costs in quality: INT32 on FP32, a mark a pair of runs that differ in nothing else.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_number_formats`.
-
-    Returns
-    -------
-    Figure, a page wide; on the diagonal the two agree
+    On the diagonal the two agree.
     """
     table = table_number_formats(rows)
     groups = list(table.groupby("environment", sort=False))
     pairs = {"mean_error_optimal": "mean |Q - Q*|", "exact_return": "exact return"}
-    with style():
-        figure = new_figure(PAGE_INCHES, 2.7)
-        panels = figure.subplots(1, 2 * len(groups))
-        for number, (environment, own) in enumerate(groups):
-            for axes, (column, label) in zip(panels[2 * number :], pairs.items(), strict=False):
-                _pairs(axes, own, column)
-                axes.set(title=named(environment), xlabel=f"{label}, FP32", ylabel=f"{label}, INT32")
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=colour(place),
-                lw=0,
-                marker="o",
-                ms=4,
-                label=f"{count:,} core{'s' * int(count > 1)}",
-            )
-            for place, count in enumerate(sorted(table["cores"].unique()))
-        ]
-        handles += [
-            Line2D([], [], color="#444444", lw=0, marker=mark, ms=4, mfc="none", label=name)
-            for name, mark in MARKS.items()
-        ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
-        note(
-            figure,
-            [
-                "A mark is a pair of runs that differ in the number format alone; on the dotted line they agree."
-            ],
-        )
+    figure = new_figure(PAGE_INCHES, 2.7)
+    panels = figure.subplots(1, 2 * len(groups))
+    for number, (environment, own) in enumerate(groups):
+        for axes, (column, label) in zip(panels[2 * number :], pairs.items(), strict=False):
+            _pairs(axes, own, column)
+            axes.set(title=named(environment), xlabel=f"{label}, FP32", ylabel=f"{label}, INT32")
+    handles = [
+        Line2D([], [], color=colour(place), lw=0, marker="o", ms=4, label=captions.cores(count))
+        for place, count in enumerate(sorted(table["cores"].unique()))
+    ]
+    handles += [
+        Line2D([], [], color="#444444", lw=0, marker=mark, ms=4, mfc="none", label=name)
+        for name, mark in MARKS.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+    note(
+        figure,
+        ["A mark is a pair of runs that differ in the number format alone; on the dotted line they agree."],
+    )
     return figure
 
 
@@ -291,64 +319,13 @@ def _pairs(axes: Axes, own: pd.DataFrame, column: str) -> None:
             axis.set_minor_formatter("")
 
 
-def table_precision(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what `fig_precision` shows.
-
-    Returns
-    -------
-    DataFrame
-        environment, transitions, cores, number_format; over the data sets the largest max_error, the means of
-        mean_error and bias, the bound proved for max_error (NaN in FP32); seeds.
-    """
-    keys = ["environment", "transitions", "episodes", "tau", "number_format", "cores"]
-    return rows.groupby(keys, as_index=False, sort=False).agg(
-        max_error=("max_error", "max"),
-        mean_error=("mean_error", "mean"),
-        bias=("bias", "mean"),
-        bound=("bound", "max"),
-        seeds=("seed", "nunique"),
-    )
-
-
-def fig_precision(rows: pd.DataFrame) -> Figure:
-    """Draw how far each number format's table ends from the same training in double precision.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `precision.Precision`; see `table_precision`.
-
-    Returns
-    -------
-    Figure, a page wide; hollow marks are the bound that is proved, for the largest difference
-    """
-    errors = table_precision(rows)
-    groups = list(errors.groupby("environment", sort=False))
-    formats = list(dict.fromkeys(errors["number_format"]))
-    with style():
-        figure = new_figure(PAGE_INCHES, 2.5)
-        panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
-        for axes, (environment, own) in zip(panels, groups, strict=True):
-            for place, (count, some) in enumerate(own.groupby("cores")):
-                at = np.array([formats.index(name) for name in some["number_format"]]) + 0.24 * place - 0.12
-                shade, cores = colour(place), f"{count:,} core{'s' * int(count > 1)}"
-                axes.plot(at, some["max_error"], "o", ms=4.5, color=shade, label=f"{cores}, largest")
-                axes.plot(at, some["mean_error"], "_", ms=9, mew=1.5, color=shade, label=f"{cores}, mean")
-            bounds = own.groupby("number_format", sort=False)["bound"].max().reindex(formats)
-            axes.plot(range(len(formats)), bounds, "v", mfc="white", mec="black", ms=6, label="proved bound")
-            axes.set(title=named(environment), yscale="log")
-            axes.set_xticks(range(len(formats)), formats)
-            axes.margins(x=0.15)
-            axes.grid(axis="y", lw=0.3, alpha=0.6)
-        panels[0].set_ylabel("|Q - Q in doubles|")
-        legend_above(figure, panels[0])
-        first, seeds = errors.iloc[0], errors["seeds"].max()
-        over = f"The largest difference and the mean over {seeds} data sets" if seeds > 1 else "One data set"
-        note(
-            figure,
-            [
-                f"Q-learning SEQ, {first['episodes']:,} episodes, tau {first['tau']}, against the same training in "
-                f"double precision. {over}. The bound is for the largest difference.",
-            ],
-        )
-    return figure
+EXPERIMENT = Experiment(
+    id="03_learning_quality",
+    question="How good are the twelve learners' tables, and what do cores and fixed point cost in quality?",
+    sizes=SIZES,
+    figures=(
+        Plot("learning_quality", fig_learning_quality, table_learning_quality, summary_learning_quality),
+        Plot("table_error", fig_table_error, table_table_error, summary_table_error),
+        Plot("number_formats", fig_number_formats, table_number_formats),
+    ),
+)

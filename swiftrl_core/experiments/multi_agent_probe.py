@@ -1,17 +1,15 @@
-"""Populations of independent agents as runs of an experiment: how good they are, how far they agree, what they cost."""
+"""A population of independent agents as a probe: its quality, agreement and time. Belongs to experiment 07."""
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from swiftrl_core.backend import Problem
-from swiftrl_core.backends.pim.binding import hardware_reason
-from swiftrl_core.backends.pim.kernels import compile_agents
+from swiftrl_core import backend as backends
 from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.data.environments import Environment
 from swiftrl_core.learner import Learner
@@ -23,9 +21,9 @@ from swiftrl_core.util.errors import SwiftRLError
 
 ALPHAS = 0.01, 1.0
 GAMMAS = 0.5, 0.995
-"""Ends of the grid of agents."""
+"""Ends of the grid of agents that differ."""
 SMALL_TRANSITIONS = 500
-"""For an estimate."""
+"""Size of a run that is timed for an estimate."""
 
 
 def _a_value_an_agent(name: str) -> pa.Field:
@@ -102,7 +100,7 @@ class Agents(
     @property
     def device(self) -> str | None:
         """What the backend runs on, if not on the host's own processor."""
-        return self.backend if self.backend in ("gpu", "pim") else None
+        return backends.registered(self.backend, agents=True).device
 
     @property
     def updates(self) -> int:
@@ -115,22 +113,9 @@ class Agents(
         transitions = min(self.transitions, times * SMALL_TRANSITIONS)
         return replace(self, transitions=transitions, episodes=min(self.episodes, times))
 
-    def kernel(self) -> Path | None:
-        """Return the ELF of the agents' kernel where it is simulated, or None."""
-        if self.backend != "pim" or hardware_reason() is None:
-            return None
-        world = environments.resolve(self.environment)
-        problem = Problem(
-            Learner(number_format=self.number_format, reward_range=world.reward_range),
-            world.n_states,
-            world.n_actions,
-        )
-        return compile_agents(problem, self.agents_per_dpu or 1, for_hardware=False)
-
     def missing(self) -> str | None:
         """Return why the backend cannot be used here, or None."""
-        reason = multi_agent.module(self.backend).available()
-        return reason and f"backend {self.backend} is not available here: {reason}"
+        return backends.missing(self.backend, agents=True)
 
     def measure(self) -> dict[str, Any]:
         """Train all agents; evaluate them where they differ."""
@@ -154,7 +139,7 @@ class Agents(
             return learner
         alphas = np.geomspace(*ALPHAS, self.side).round(3)
         gammas = (1 - np.geomspace(1 - GAMMAS[0], 1 - GAMMAS[1], self.side)).round(4)
-        return multi_agent.spread(learner, *(axis.ravel() for axis in np.meshgrid(alphas, gammas)))
+        return spread(learner, *(axis.ravel() for axis in np.meshgrid(alphas, gammas)))
 
 
 def _quality(world: Environment, result: MultiAgentResult, side: int | None) -> dict[str, Any]:
@@ -162,14 +147,14 @@ def _quality(world: Environment, result: MultiAgentResult, side: int | None) -> 
     if side is None:
         return dict.fromkeys(names)
     values, learners = result.values, result.learners
-    majority = np.eye(world.n_actions)[multi_agent.majority(values)]
+    most = np.eye(world.n_actions)[majority(values)]
     found = (
         [learner.alpha for learner in learners],
         [learner.gamma for learner in learners],
         [evaluation.exact_return(world, table) for table in values],
-        multi_agent.agreement(values, ~world.terminal).tolist(),
+        agreement(values, ~world.terminal).tolist(),
         evaluation.optimal_return(world),
-        evaluation.exact_return(world, majority),
+        evaluation.exact_return(world, most),
         evaluation.exact_return(world, learners[0].to_values(result.mean)),
     )
     return dict(zip(names, found, strict=True))
@@ -189,3 +174,72 @@ def _times(result: MultiAgentResult) -> dict[str, Any]:
         "machine": machine["name"],
         "machine_details": json.dumps(machine, sort_keys=True),
     }
+
+
+def majority(values: np.ndarray) -> np.ndarray:
+    """Return the greedy action (ties: lowest) that most agents have in each state, ties: lowest again.
+
+    Parameters
+    ----------
+    values : array (agents, states, actions)
+
+    Returns
+    -------
+    int array (states,)
+    """
+    votes = (values.argmax(axis=2)[:, :, None] == np.arange(values.shape[2])).sum(axis=0)
+    return votes.argmax(axis=1)
+
+
+def agreement(values: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
+    """Return the share of states in which each agent decides as the majority of its population.
+
+    Parameters
+    ----------
+    values : array (agents, states, actions)
+    states : bool array (states,), optional
+        Which states count, such as those that are not terminal; by default all.
+
+    Returns
+    -------
+    float64 array (agents,)
+        From 0 to 1: how often the agent's greedy action is that of `majority`.
+    """
+    counted = values if states is None else values[:, states]
+    return np.mean(counted.argmax(axis=2) == majority(counted), axis=1)
+
+
+def spread(
+    learner: Learner,
+    alpha: float | Iterable[float] | None = None,
+    gamma: float | Iterable[float] | None = None,
+) -> tuple[Learner, ...]:
+    """Return one learner for each alpha and gamma: two sequences of one length, or a sequence and a number.
+
+    Parameters
+    ----------
+    learner : Learner
+        Has all other values.
+    alpha, gamma : float or sequence of float, optional
+        By default the learner's own.
+
+    Raises
+    ------
+    SwiftRLError
+        If the lengths differ, neither is a sequence, or a value is out of range.
+    """
+    values = [learner.alpha if alpha is None else alpha, learner.gamma if gamma is None else gamma]
+    try:
+        alphas, gammas = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
+    except ValueError:
+        sizes = " and ".join(str(np.size(value)) for value in values)
+        raise SwiftRLError(
+            f"alpha and gamma have {sizes} values: give as many of each, or one number for all agents"
+        ) from None
+    if alphas.ndim != 1 or not len(alphas):
+        raise SwiftRLError(
+            "alpha and gamma give no list of agents: give at least one of them as a list of numbers"
+        )
+    return tuple(
+        replace(learner, alpha=float(a), gamma=float(g)) for a, g in zip(alphas, gammas, strict=True)
+    )

@@ -1,6 +1,6 @@
-"""Q-learning in double precision, in the shape of the code that the paper's authors released: a yardstick, no backend.
+"""Q-learning in double precision, in the shape of the code that the paper's authors released; not a backend.
 
-Other number formats are held against it, and the engine is timed against it (`reference_fp64.c` has the loop).
+The error of other number formats is measured against it, and the speed of the engine (`reference_fp64.c` has the loop).
 """
 
 import ctypes
@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parent / "reference_fp64.c"
 RECORD = np.dtype(
     [("state", "<i4"), ("action", "<i4"), ("reward", "<f8"), ("next_state", "<i4"), ("terminated", "<i4")]
 )
-"""A transition in 24 bytes, its reward a double."""
+"""A transition in 24 bytes, with a reward in double precision."""
 
 
 def records(dataset: Dataset) -> np.ndarray:
@@ -29,7 +29,7 @@ def records(dataset: Dataset) -> np.ndarray:
 
 
 def learn(q: np.ndarray, rows: np.ndarray, alpha: float, gamma: float) -> None:
-    """Make an update for every row, one after the other.
+    """Update the table with every row, one after the other.
 
     Parameters
     ----------
@@ -45,7 +45,16 @@ def learn(q: np.ndarray, rows: np.ndarray, alpha: float, gamma: float) -> None:
 def train(
     dataset: Dataset, cores: int, episodes: int, tau: int, alpha: float = 0.1, gamma: float = 0.95
 ) -> np.ndarray:
-    """Train SEQ Q-learning on several cores as `training.train` does, but for the precision.
+    """Train SEQ Q-learning on several cores as `training.train` does, in double precision.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    cores : int
+        Each learns from a contiguous chunk.
+    episodes, tau : int
+        Passes over each chunk, in all and between synchronisations.
+    alpha, gamma : float
 
     Returns
     -------

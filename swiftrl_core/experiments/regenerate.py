@@ -1,42 +1,28 @@
-"""Draw figures again from stored results, running nothing: `make figures`.
+"""Draw the figures of stored results again, executing no run.
 
-A folder of results holds rows of runs (`table.parquet`, in an experiment's folder), or only the tables that figures
-showed (such as `learning_curve.csv`). Each is drawn again in its place, and comes out the same in every byte.
+A folder of results holds rows of runs (`table.parquet`, in the folder of an experiment), or the tables that figures
+were drawn from (such as `learning_curve.csv`). Each figure is drawn again in its place, with the same bytes.
 """
 
-import sys
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
-from matplotlib.figure import Figure
 from pyarrow import csv
 
-from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
-from swiftrl_core.experiments import figures, simulator
-from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments.experiment import Plot
+from swiftrl_core.experiments.registry import EXPERIMENTS, NOTEBOOKS_ALONE
+from swiftrl_core.plotting.style import save
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.store import TABLE
 from swiftrl_core.util.errors import SwiftRLError
 
-SHOWN: dict[str, Callable[[pd.DataFrame], Figure]] = {
-    "bandwidth": simulator.fig_bandwidth,
-    "kernel_lines": simulator.fig_lines,
-    "kernel_study": figures.fig_kernel_study,
-    "learning_curve": figures.fig_learning_curve,
-    "policy": figures.fig_policy,
-    "saturation": partial(simulator.fig_saturation, published=SATURATING_TASKLETS),
-    "throughput": simulator.fig_throughput,
-    "time_breakdown": figures.fig_breakdown,
-    "visits": figures.fig_visits,
-    "whole_kernels": simulator.fig_whole_kernels,
-}
-"""Figures whose stored table is the one they show."""
-
 
 def regenerate(root: Path) -> tuple[list[Path], list[str]]:
     """Draw every figure whose data lie in a folder or below.
+
+    Parameters
+    ----------
+    root : Path
 
     Returns
     -------
@@ -46,51 +32,32 @@ def regenerate(root: Path) -> tuple[list[Path], list[str]]:
     """
     written, problems = [], []
     for folder in sorted({path.parent for path in root.rglob("*") if path.suffix in (".parquet", ".csv")}):
-        for draw in _in(folder):
-            try:
-                written += draw()
-            except SwiftRLError as error:
-                problems.append(str(error))
+        try:
+            written += _from_rows(folder)
+        except SwiftRLError as error:
+            problems.append(str(error))
+        for plot in _plots_without_rows():
+            if (folder / f"{plot.name}.csv").exists():
+                written += _from_its_table(plot, folder)
     return written, problems
 
 
-def main(roots: Iterable[str]) -> int:
-    """Redraw folders and say what was drawn; return the exit status, 1 where a table could not be read."""
-    failed = False
-    for root in map(Path, roots):
-        written, problems = regenerate(root)
-        for path in written:
-            print(path)
-        for problem in problems:
-            print(f"swiftrl: {problem}", file=sys.stderr)
-        failed |= bool(problems)
-        if not written and not problems:
-            print(f"swiftrl: there are no results in {root}: run a notebook first", file=sys.stderr)
-            failed = True
-    return int(failed)
+def _from_rows(folder: Path) -> list[Path]:
+    """Draw the figures of the experiment that a folder belongs to, if it holds rows."""
+    name = next((part for part in reversed(folder.parts) if part in EXPERIMENTS), None)
+    if name is None or not (folder / TABLE).exists():
+        return []
+    experiment = EXPERIMENTS[name]
+    return experiment.draw(results.read_table(folder / TABLE, experiment.columns), folder)
 
 
-def _in(folder: Path) -> list[Callable[[], list[Path]]]:
-    """Return what draws the figures of one folder."""
-    found: list[Callable[[], list[Path]]] = []
-    experiment = next((part for part in reversed(folder.parts) if part in experiments.EXPERIMENTS), None)
-    if experiment and (folder / TABLE).exists():
-        found.append(partial(_draw_runs, experiment, folder))
-    for name, draw in SHOWN.items():
-        if (folder / f"{name}.csv").exists():
-            found.append(partial(_draw_shown, folder, name, draw))
-    return found
+def _plots_without_rows() -> Iterator[Plot]:
+    for experiment in (*EXPERIMENTS.values(), *NOTEBOOKS_ALONE.values()):
+        yield from (plot for plot in experiment.figures if plot.table is None)
 
 
-def _draw_runs(experiment: str, folder: Path) -> list[Path]:
-    columns = experiments.find(experiment).columns
-    return experiments.draw(experiment, results.read_table(folder / TABLE, columns), folder)
-
-
-def _draw_shown(folder: Path, name: str, draw: Callable[[pd.DataFrame], Figure]) -> list[Path]:
-    table = csv.read_csv(folder / f"{name}.csv").to_pandas()  # which reads a number as it was written
-    return figures.save(draw(table), table, folder, name)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [str(Path("results"))]))
+def _from_its_table(plot: Plot, folder: Path) -> list[Path]:
+    table = csv.read_csv(
+        folder / f"{plot.name}.csv"
+    ).to_pandas()  # keeps numbers exactly as they were written
+    return save(plot.draw(table), table, folder, plot.name)

@@ -1,8 +1,8 @@
-"""The roofline of the update: operations and bytes counted, ceilings and speeds measured on one core of this machine.
+"""The roofline as a probe: operations and bytes of an update counted, ceilings and speeds measured. Experiment 08.
 
-An update of Q-learning does few operations for each byte it touches. How few is counted here from the rule of
-`dpu_src/td_update.h`; how fast memory and arithmetic can be at best is measured by `roofline.c` in the same run as the
-learners themselves. Beside it stands one DPU: its ceilings follow from the hardware profile, its speed is simulated.
+An update of Q-learning does few operations for each byte it touches. They are counted here from the rule of
+`dpu_src/td_update.h`; `roofline.c` measures the peak rates of memory and arithmetic on one core, in the same run as the
+learners themselves. The ceilings of a DPU follow from the hardware profile; its speed is simulated.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim import MODEL_VERSION
 from swiftrl_core.dpusim.timing import dma_cycles, resolve_hardware
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
-from swiftrl_core.experiments import reference_fp64 as doubles
+from swiftrl_core.experiments import reference_fp64
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.sweeps.probe import Probe
@@ -33,32 +33,32 @@ RECORD_BYTES = 8
 ENTRY_BYTES = 4
 AUTHORS_RECORD_BYTES = 24
 AUTHORS_ENTRY_BYTES = 8
-"""Of the shape of the authors' released code: doubles (`cpu/reference_fp64.c`)."""
+"""In the authors' released code, which uses doubles (`reference_fp64.c`)."""
 DMA_BLOCK_BYTES = 2048
 HOST = "one core of this CPU"
 DPU = "one DPU"
 CACHES = {"L1": 16 << 10, "L2": 256 << 10}
-"""Bytes to read again and again, few enough for the cache of that name."""
+"""Bytes to read repeatedly, few enough for the cache of that name."""
 PEAKS = {"vectors": "peak_vector", "scalar": "peak_scalar"}
-"""Name to function of roofline.c."""
+"""Name to function in roofline.c."""
 LEARNERS = {
     "engine, cores in vectors": "FP32",
     "one update after the other": "FP32",
     "authors' shape, doubles": "FP64",
 }
-"""On this CPU, name to number format."""
+"""Name of a learner on this CPU to its number format."""
 DPU_PEAKS = {f"{SATURATING_TASKLETS}+ tasklets": 1, "1 tasklet": SATURATING_TASKLETS}
 """Name to cycles from one instruction to the next."""
 PASSES = 4
-"""Of a learner over its data in a measurement."""
+"""Passes of a learner over its data in a measurement."""
 READ_BYTES = 128 << 20
-"""Of a measurement of a cache."""
+"""Bytes read in a measurement of a cache."""
 PEAK_STEPS = 200_000
 
 
 @dataclass(frozen=True)
 class Work:
-    """What an update costs, as counted, on average over a data set.
+    """Operations and bytes of an update, counted, on average over a data set.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Speed(
         ]
     ),
 ):
-    """A ceiling of a machine, or how fast a learner is on it.
+    """A ceiling of a machine, or the speed of a learner on it.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Speed(
 
     @property
     def updates(self) -> int:
-        """What an estimate weighs it by; reading and computing at the peak count as an update a repetition."""
+        """Weight in an estimate; a repetition of reading, or of computing at the peak, counts as one update."""
         return (self.transitions or 1) * (self.passes or 1) * (self.repetitions or 1)
 
     def small(self, times: int) -> Self:
@@ -203,8 +203,8 @@ def _update_seconds(dataset: Dataset, speed: Speed, backend: str, options: dict)
 
 def _doubles(dataset: Dataset, repetitions: int) -> float:
     """Return the processor seconds an update takes in double precision."""
-    records, q = doubles.records(dataset), np.zeros((dataset.n_states, dataset.n_actions))
-    return _least(lambda: doubles.learn(q, records, 0.1, 0.95), repetitions) / len(dataset)
+    records, q = reference_fp64.records(dataset), np.zeros((dataset.n_states, dataset.n_actions))
+    return _least(lambda: reference_fp64.learn(q, records, 0.1, 0.95), repetitions) / len(dataset)
 
 
 # --- a DPU: its ceilings follow from the hardware profile and the DMA's formula ---------------------------
@@ -282,8 +282,8 @@ def _learner(seconds: float, work: Work, evidence: str) -> dict:
 def _least(work: Callable[[], object], repetitions: int) -> float:
     """Return the least processor seconds of several runs, all threads together.
 
-    A ceiling is what the machine can do at best, and a machine that others use, too, is at its best now and then only.
-    Processor time leaves out when it was theirs.
+    A ceiling is the best that the machine can do, and a shared machine is at its best only now and then. Processor time
+    leaves out the time of other processes.
     """
     work()
     return min(_processor_seconds(work) for _ in range(repetitions))

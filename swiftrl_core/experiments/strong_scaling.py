@@ -1,4 +1,7 @@
-"""Figures about strong scaling: the same data on more and more DPUs."""
+"""Experiment 04: strong scaling, the same data on more and more DPUs."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -6,12 +9,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from swiftrl_core.experiments.learning_quality import LEARNER
-from swiftrl_core.experiments.quickstart import PARTS
-from swiftrl_core.plotting.captions import averaging, reference, sample, simulator, updates
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
+from swiftrl_core.experiments.grids import (
+    LEARNER,
+    LEARNERS,
+    PAPER_CORES,
+    PAPER_ROWS,
+    PAPER_SCHEDULE,
+    PAPER_SEEDS,
+    SAMPLED,
+    SMOKE_ROWS,
+    TIMED_ROWS,
+    TIMED_SCHEDULE,
+    by_environment,
+    solved,
+)
+from swiftrl_core.plotting.captions import averaging, learner, reference, sample, simulator, updates
+from swiftrl_core.plotting.intervals import on_most_cores
 from swiftrl_core.plotting.style import (
     MARKS,
     PAGE_INCHES,
+    PARTS,
     colour,
     count_ticks,
     evidence_of,
@@ -23,6 +41,26 @@ from swiftrl_core.plotting.style import (
 )
 
 SHADES = {("q_learning", "FP32"): 0, ("q_learning", "INT32"): 1, ("sarsa", "FP32"): 2, ("sarsa", "INT32"): 4}
+"""Colour of each algorithm and number format, as places in the palette."""
+
+
+def _scaling(transitions: Mapping[str, int], **grid: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return grids of learners on DPUs, and of the exact solution that every speed-up is reported with.
+
+    Settings of a learner in the grid narrow the twelve down.
+    """
+    common = {name: grid[name] for name in ("episodes", "tau", "seed")}
+    pim = by_environment(transitions, **{**LEARNERS, "backend": "pim", **grid})
+    return *pim, *solved(transitions, **common)
+
+
+SIZES = {
+    "smoke": _scaling(SMOKE_ROWS, sampling="SEQ", cores=(2, 4, 8), episodes=4, tau=2, seed=0),
+    "quick": _scaling(TIMED_ROWS, cores=PAPER_CORES, **TIMED_SCHEDULE, seed=0, backend_options=SAMPLED),
+    "paper": _scaling(
+        PAPER_ROWS, cores=PAPER_CORES, **PAPER_SCHEDULE, seed=PAPER_SEEDS, backend_options=SAMPLED
+    ),
+}
 
 
 def table_strong_scaling(rows: pd.DataFrame) -> pd.DataFrame:
@@ -53,8 +91,8 @@ def table_strong_scaling(rows: pd.DataFrame) -> pd.DataFrame:
     fewest = table.groupby(group, sort=False)[["cores", "total_s"]].transform("first")
     table["speedup"] = fewest["total_s"] / table["total_s"]
     table["efficiency"] = table["speedup"] * fewest["cores"] / table["cores"]
-    solved = rows[rows["backend"] == "exact"].groupby("environment")["pim_kernel"].median()
-    table["exact_solution_s"] = table["environment"].map(solved).astype(float)
+    exact = rows[rows["backend"] == "exact"].groupby("environment")["pim_kernel"].median()
+    table["exact_solution_s"] = table["environment"].map(exact).astype(float)
     table["exact_solution_evidence"] = np.where(table["exact_solution_s"].notna(), "measured", None)
     return table
 
@@ -64,54 +102,43 @@ def _in_order(column: pd.Series) -> pd.Series:
     return column.map(list(MARKS).index) if column.name == "sampling" else column
 
 
+@style()
 def fig_strong_scaling(rows: pd.DataFrame) -> Figure:
-    """Draw speed-up and efficiency against the number of DPUs, beside the ideal.
+    """Draw speed-up and efficiency against the number of DPUs, with the ideal.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_strong_scaling`.
-
-    Returns
-    -------
-    Figure, a page wide; hollow marks are simulated
+    Hollow marks are simulated.
     """
     table = table_strong_scaling(rows)
     groups = list(table.groupby("environment", sort=False))
     evidence = evidence_of(table)
-    with style():
-        figure = new_figure(PAGE_INCHES, 4.5)
-        panels = figure.subplots(
-            2, len(groups), sharex=True, sharey="row", height_ratios=(1.5, 1), squeeze=False
-        )
-        for (upper, lower), (environment, own) in zip(panels.T, groups, strict=True):
-            learners = list(own.groupby(LEARNER, sort=False))
-            for number, (learner, some) in enumerate(learners):
-                apart = 1.02 ** (
-                    number - (len(learners) - 1) / 2
-                )  # beside each other, for they are nearly equal
-                _curve(upper, some, "speedup", learner)
-                _curve(lower, some, "efficiency", learner, apart)
-            cores = np.array(sorted(own["cores"].unique()))
-            upper.plot(cores, cores / cores[0], color="black", lw=0.8, ls="--")
-            lower.axhline(1, color="black", lw=0.8, ls="--")
-            upper.set(title=named(environment), xscale="log", yscale="log")
-            lower.set(xlabel="DPUs")
-            count_ticks(lower.xaxis, cores)
-            upper.minorticks_off()
-            count_ticks(upper.yaxis, [round(count / cores[0]) for count in cores])
-        panels[0, 0].set_ylabel(f"speed-up over {cores[0]:,} DPUs\n({evidence} times)")
-        panels[1, 0].set_ylabel("efficiency\n(marks side by side)")
-        panels[1, 0].set_ylim(min(0.8, table["efficiency"].min() - 0.05), table["efficiency"].max() + 0.05)
-        _legend(figure, table)
-        note(figure, [_marks_sentence(table), *_facts(rows)])
+    figure = new_figure(PAGE_INCHES, 4.5)
+    panels = figure.subplots(2, len(groups), sharex=True, sharey="row", height_ratios=(1.5, 1), squeeze=False)
+    for (upper, lower), (environment, own) in zip(panels.T, groups, strict=True):
+        learners = list(own.groupby(list(LEARNER), sort=False))
+        for number, (names, some) in enumerate(learners):
+            apart = 1.02 ** (number - (len(learners) - 1) / 2)  # side by side, for they are nearly equal
+            _curve(upper, some, "speedup", names)
+            _curve(lower, some, "efficiency", names, apart)
+        cores = np.array(sorted(own["cores"].unique()))
+        upper.plot(cores, cores / cores[0], color="black", lw=0.8, ls="--")
+        lower.axhline(1, color="black", lw=0.8, ls="--")
+        upper.set(title=named(environment), xscale="log", yscale="log")
+        lower.set(xlabel="DPUs")
+        count_ticks(lower.xaxis, cores)
+        upper.minorticks_off()
+        count_ticks(upper.yaxis, [round(count / cores[0]) for count in cores])
+    panels[0, 0].set_ylabel(f"speed-up over {cores[0]:,} DPUs\n({evidence} times)")
+    panels[1, 0].set_ylabel("efficiency\n(marks side by side)")
+    panels[1, 0].set_ylim(min(0.8, table["efficiency"].min() - 0.05), table["efficiency"].max() + 0.05)
+    _legend(figure, table)
+    note(figure, [_marks_sentence(table), *_facts(rows)])
     return figure
 
 
 def _curve(
-    axes: Axes, some: pd.DataFrame, column: str, learner: tuple[str, str, str], apart: float = 1.0
+    axes: Axes, some: pd.DataFrame, column: str, names: tuple[str, str, str], apart: float = 1.0
 ) -> None:
-    algorithm, sampling, number_format = learner
+    algorithm, sampling, number_format = names
     look = {"color": colour(SHADES[algorithm, number_format]), "marker": MARKS[sampling], "ms": 4, "lw": 0.8}
     axes.plot(some["cores"] * apart, some[column], **look, **mark_of(evidence_of(some)))
 
@@ -142,9 +169,29 @@ def _marks_sentence(table: pd.DataFrame) -> str:
 
 
 def _facts(rows: pd.DataFrame) -> list[str]:
-    """Return what must stand beside a speed-up."""
+    """Return the sentences that every speed-up is reported with."""
     runs = rows[rows["backend"] == "pim"]
     return [simulator(runs), sample(runs), updates(runs), averaging(runs), reference(rows)]
+
+
+def summary_strong_scaling(rows: pd.DataFrame) -> Summary:
+    """Return the speed-up from the fewest DPUs to the most, and the exact solution's time in comparison."""
+    sentences = []
+    for environment, own in table_strong_scaling(rows).groupby("environment", sort=False):
+        fewest, most = own["cores"].min(), own["cores"].max()
+        last = own[own["cores"] == most]
+        worst, best = last.loc[last["speedup"].idxmin()], last.loc[last["speedup"].idxmax()]
+        sentences.append(
+            f"{named(environment)}: {most / fewest:g} times the DPUs, {most:,} instead of {fewest:,}, make learners "
+            f"{worst['speedup']:.1f} ({learner(worst)}) to {best['speedup']:.1f} times ({learner(best)}) as fast "
+            f"({evidence_of(last)})."
+        )
+        sentences.append(
+            f"{named(environment)}: the fastest learner there takes {last['total_s'].min() * 1e3:.3g} ms "
+            f"({evidence_of(last)}) for {last['nominal_updates'].iloc[0]:,} updates; one core of this host counts and "
+            f"solves the same data in {own['exact_solution_s'].iloc[0] * 1e3:.2g} ms (measured)."
+        )
+    return Summary(sentences)
 
 
 def table_scaling_breakdown(rows: pd.DataFrame) -> pd.DataFrame:
@@ -162,41 +209,33 @@ def table_scaling_breakdown(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table[kept], shares, table[["evidence"]]], axis=1)
 
 
+@style()
 def fig_scaling_breakdown(rows: pd.DataFrame) -> Figure:
     """Draw where the time of each number of DPUs goes: stacked, in milliseconds and in shares.
 
-    The first algorithm and sampling of the rows stand for all; the table has every learner.
+    Only the first algorithm and sampling of the rows are drawn; the table has every learner.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_scaling_breakdown`.
-
-    Returns
-    -------
-    Figure, a page wide
     """
     table = table_scaling_breakdown(rows)
     algorithm, sampling = table["algorithm"].iloc[0], table["sampling"].iloc[0]
     shown = table[(table["algorithm"] == algorithm) & (table["sampling"] == sampling)]
     groups = list(shown.groupby(["environment", "number_format"], sort=False))
     unit, factor = ("s", 1) if shown["total_s"].max() > 1 else ("ms", 1e3)
-    with style():
-        figure = new_figure(PAGE_INCHES, 3.9)
-        panels = figure.subplots(2, len(groups), sharex="col", squeeze=False)
-        for (upper, lower), ((environment, number_format), own) in zip(panels.T, groups, strict=True):
-            labels = [f"{count:,}" for count in own["cores"]]
-            _stack(upper, labels, own[list(PARTS)] * factor)
-            _stack(lower, labels, own[[f"{part}_share" for part in PARTS]] * 100)
-            upper.set_title(f"{named(environment)} {number_format}")
-            _totals(upper, own["total_s"] * factor)
-            lower.set(xlabel="DPUs", ylim=(0, 100))
-            lower.tick_params(axis="x", rotation=45)
-        panels[0, 0].set_ylabel(f"time ({unit}), {evidence_of(shown)}")
-        panels[1, 0].set_ylabel("share of the time (%)")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
-        note(figure, [f"{named(algorithm)}, {sampling}.", *_facts(rows)])
+    figure = new_figure(PAGE_INCHES, 3.9)
+    panels = figure.subplots(2, len(groups), sharex="col", squeeze=False)
+    for (upper, lower), ((environment, number_format), own) in zip(panels.T, groups, strict=True):
+        labels = [f"{count:,}" for count in own["cores"]]
+        _stack(upper, labels, own[list(PARTS)] * factor)
+        _stack(lower, labels, own[[f"{part}_share" for part in PARTS]] * 100)
+        upper.set_title(f"{named(environment)} {number_format}")
+        _totals(upper, own["total_s"] * factor)
+        lower.set(xlabel="DPUs", ylim=(0, 100))
+        lower.tick_params(axis="x", rotation=45)
+    panels[0, 0].set_ylabel(f"time ({unit}, {evidence_of(shown)})")
+    panels[1, 0].set_ylabel("share of the time (%)")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    note(figure, [f"{named(algorithm)}, {sampling}.", *_facts(rows)])
     return figure
 
 
@@ -211,11 +250,30 @@ def _stack(axes: Axes, labels: list[str], parts: pd.DataFrame) -> None:
 def _totals(axes: Axes, totals: pd.Series) -> None:
     for place, total in enumerate(totals):
         axes.annotate(
-            f"{total:.3g}",
-            (place, total),
-            xytext=(0, 1.5),
-            textcoords="offset points",
-            ha="center",
-            size=6,
+            f"{total:.3g}", (place, total), xytext=(0, 1.5), textcoords="offset points", ha="center", size=6
         )
     axes.margins(y=0.12)
+
+
+def summary_scaling_breakdown(rows: pd.DataFrame) -> Summary:
+    """Return the share of the time outside the kernel on the most DPUs."""
+    sentences = []
+    for environment, own in on_most_cores(table_scaling_breakdown(rows)).groupby("environment", sort=False):
+        other = 1 - own["pim_kernel_share"]
+        least, most = own.loc[other.idxmin()], own.loc[other.idxmax()]
+        sentences.append(
+            f"{named(environment)}, {own['cores'].iloc[0]:,} DPUs: between {other.min():.1%} ({learner(least)}) and "
+            f"{other.max():.1%} ({learner(most)}) of the time is spent outside the kernel ({evidence_of(own)})."
+        )
+    return Summary(sentences)
+
+
+EXPERIMENT = Experiment(
+    id="04_strong_scaling",
+    question="How much faster do more DPUs learn the same data, and where does the time go?",
+    sizes=SIZES,
+    figures=(
+        Plot("strong_scaling", fig_strong_scaling, table_strong_scaling, summary_strong_scaling),
+        Plot("scaling_breakdown", fig_scaling_breakdown, table_scaling_breakdown, summary_scaling_breakdown),
+    ),
+)

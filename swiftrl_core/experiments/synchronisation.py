@@ -1,4 +1,7 @@
-"""Figures about tau: how often cores must talk."""
+"""Experiment 06: how often the cores have to synchronise, and what it costs."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -6,6 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from swiftrl_core.dpusim.timing import HardwareProfile, resolve_hardware, transfer_seconds
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
+from swiftrl_core.experiments.grids import (
+    EARLY_EXIT,
+    PAPER_ROWS,
+    PAPER_SEEDS,
+    QUICK_ROWS,
+    QUICK_SEEDS,
+    RECORD_BYTES,
+    SMOKE_ROWS,
+    SMOKE_SEEDS,
+    by_environment,
+)
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
 from swiftrl_core.plotting.style import (
     ALGORITHM_COLOURS,
@@ -20,7 +35,27 @@ from swiftrl_core.plotting.style import (
 )
 
 MARKS = {"q_learning": "o", "sarsa": "s"}
-RECORD_BYTES = 8  # of a transition on its way to a core, once
+
+
+def _frequencies(transitions: Mapping[str, int], **grid: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return grids of both algorithms on the CPU engine, with early exit where it is exact."""
+    return (
+        *by_environment(
+            transitions, algorithm="q_learning", backend="cpu", backend_options=EARLY_EXIT, **grid
+        ),
+        *by_environment(transitions, algorithm="sarsa", backend="cpu", **grid),
+    )
+
+
+SIZES = {
+    "smoke": _frequencies(SMOKE_ROWS, cores=8, episodes=20, tau=(1, 5, 20), seed=SMOKE_SEEDS),
+    "quick": _frequencies(
+        QUICK_ROWS, cores=125, episodes=500, tau=(1, 2, 5, 10, 20, 50, 100, 250, 500), seed=QUICK_SEEDS
+    ),
+    "paper": _frequencies(
+        PAPER_ROWS, cores=2000, episodes=2000, tau=(1, 2, 5, 10, 20, 50, 100, 200, 500), seed=PAPER_SEEDS
+    ),
+}
 
 
 def table_synchronisation(rows: pd.DataFrame) -> pd.DataFrame:
@@ -54,52 +89,59 @@ def _seconds(row, profile: HardwareProfile) -> float:
     return row.rounds * (up + down)
 
 
+@style()
 def fig_synchronisation(rows: pd.DataFrame) -> Figure:
-    """Draw quality against tau, and against what tau costs in communication.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_synchronisation`.
-
-    Returns
-    -------
-    Figure, a page wide
-    """
+    """Draw quality against tau, and against what tau costs in communication."""
     table = table_synchronisation(rows)
     groups = list(table.groupby("environment", sort=False))
-    with style():
-        figure = new_figure(PAGE_INCHES, 1.2 + 1.9 * len(groups))
-        panels = figure.subplots(len(groups), 3, squeeze=False)
-        for line, (environment, own) in zip(panels, groups, strict=True):
-            for algorithm, some in own.groupby("algorithm", sort=False):
-                look = {
-                    "color": colour(ALGORITHM_COLOURS[algorithm]),
-                    "marker": MARKS[algorithm],
-                    "ms": 4,
-                    "lw": 1,
-                }
-                _against_tau(line, some, look | {"label": named(algorithm)})
-                _against_cost(line[2], some, look, named_taus=algorithm == own["algorithm"].iloc[0])
-            line[0].axhline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum")
-            line[0].set_ylabel(f"{named(environment)}\nexact return")
-            line[1].set_ylabel("mean |Q - Q*|")
-            line[2].set_ylabel("mean |Q - Q*|")
-            line[1].set_yscale("log")
-            line[2].set(xscale="log", yscale="log")
-            for axes in line[:2]:
-                axes.set_xscale("log")
-                plain_log_ticks(axes.xaxis)
-            plain_log_ticks(line[2].xaxis)
-            for axes in line[1:]:
-                plain_log_ticks(axes.yaxis)
-        for axes, label in zip(
-            panels[-1], ("tau (episodes)", "tau (episodes)", "communication (ms), modelled"), strict=True
-        ):
-            axes.set_xlabel(label)
-        legend_above(figure, panels[0, 0])
-        note(figure, _sentences(table))
+    figure = new_figure(PAGE_INCHES, 1.2 + 1.9 * len(groups))
+    panels = figure.subplots(len(groups), 3, squeeze=False)
+    for line, (environment, own) in zip(panels, groups, strict=True):
+        for algorithm, some in own.groupby("algorithm", sort=False):
+            look = {
+                "color": colour(ALGORITHM_COLOURS[algorithm]),
+                "marker": MARKS[algorithm],
+                "ms": 4,
+                "lw": 1,
+            }
+            _against_tau(line, some, look | {"label": named(algorithm)})
+            _against_cost(line[2], some, look, named_taus=algorithm == own["algorithm"].iloc[0])
+        line[0].axhline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum")
+        line[0].set_ylabel(f"{named(environment)}\nexact return")
+        line[1].set_ylabel("mean |Q - Q*|")
+        line[2].set_ylabel("mean |Q - Q*|")
+        line[1].set_yscale("log")
+        line[2].set(xscale="log", yscale="log")
+        for axes in line[:2]:
+            axes.set_xscale("log")
+            plain_log_ticks(axes.xaxis)
+        plain_log_ticks(line[2].xaxis)
+        for axes in line[1:]:
+            plain_log_ticks(axes.yaxis)
+    for axes, label in zip(
+        panels[-1], ("tau (episodes)", "tau (episodes)", "communication (ms, modelled)"), strict=True
+    ):
+        axes.set_xlabel(label)
+    legend_above(figure, panels[0, 0])
+    note(figure, _sentences(table))
     return figure
+
+
+def summary_synchronisation(rows: pd.DataFrame) -> Summary:
+    """Return the tau that comes nearest to Q*, and what the smallest costs in communication."""
+    sentences = []
+    table = table_synchronisation(rows)
+    for (environment, algorithm), own in table.groupby(["environment", "algorithm"], sort=False):
+        own = own.sort_values("tau")
+        best, often, seldom = own.loc[own["mean_error_optimal"].idxmin()], own.iloc[0], own.iloc[-1]
+        more = often["communication_s"] / seldom["communication_s"]
+        sentences.append(
+            f"{named(environment)}, {named(algorithm)}: nearest to Q* with tau {best['tau']} (mean error "
+            f"{best['mean_error_optimal']:.2g}); with tau {seldom['tau']} the error is "
+            f"{seldom['mean_error_optimal']:.2g}, and tau {often['tau']} spends {more:.0f} times as long on "
+            "communication (modelled)."
+        )
+    return Summary(sentences)
 
 
 def _against_tau(line: np.ndarray, some: pd.DataFrame, look: dict) -> None:
@@ -124,8 +166,16 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     cores, episodes = table["cores"].max(), table["episodes"].max()
     profile = table["hardware_profile"].iloc[0]
     return [
-        f"{cores:,} cores, {episodes:,} episodes in all, whatever tau; means over {table['seeds'].max()} data sets, "
+        f"{cores:,} cores, {episodes:,} episodes in all for every tau; means over {table['seeds'].max()} data sets, "
         "95 % bootstrap intervals.",
         f"Communication: gathering and broadcasting all tables, modelled for {cores:,} DPUs by the hardware profile "
-        f"{profile}; nothing of it was measured.",
+        f"{profile}, not measured.",
     ]
+
+
+EXPERIMENT = Experiment(
+    id="06_synchronisation",
+    question="How often must cores talk: what does tau buy in quality, and what does it cost in communication?",
+    sizes=SIZES,
+    figures=(Plot("synchronisation", fig_synchronisation, table_synchronisation, summary_synchronisation),),
+)

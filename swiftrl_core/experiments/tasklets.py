@@ -1,173 +1,153 @@
-"""What tasklets buy, and what they cost: throughput of DPUs whose tasklets share a chunk, quality of what they learn.
+"""Tasklets that share a chunk: the throughput of a DPU, and the quality of what they learn. A part of experiment 11.
 
 Tasklets share a chunk where the bootstrap is frozen (`dpu_src/tasklet_learner.c`), which is another learner than the
-paper's. So there are two questions, and an answer to one without the other is worth nothing. Throughput: kernel time of
-whole launches of tau episodes at the chunks of 2,000 DPUs, simulated, against the paper's kernel on one tasklet; the
-tables are held to the engine's as they are learned. Quality: error and return after as many updates, frozen against
-current, for the paper's recipe and for those that need fewer updates (`experiments.SAFE`, `FAST`).
+paper's, so throughput is reported with quality. Throughput: kernel time of launches of tau episodes with the chunks of
+2,000 DPUs, simulated, against the paper's kernel on one tasklet; the tables are compared with the engine's as they are
+learned. Quality: error and return after the same number of updates, frozen against current, for the paper's recipe and
+for those that need fewer updates.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from swiftrl_core.backends.pim.tuning import KERNELS
-from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim.timing import resolve_hardware
-from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.learner import Bootstrap, Learner
-from swiftrl_core.sweeps.run import Run
-from swiftrl_core.training.loop import Schedule, train
-from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
+from swiftrl_core.experiments.grids import FAST, PAPER_CHUNK, SAFE, TASKLETS
+from swiftrl_core.learner import Bootstrap
+from swiftrl_core.plotting import captions
+from swiftrl_core.plotting.style import (
+    FORMAT_COLOURS,
+    PAGE_INCHES,
+    colour,
+    count_ticks,
+    evidence_of,
+    legend_above,
+    mark_of,
+    named,
+    new_figure,
+    note,
+    style,
+)
 
-CHUNK = MappingProxyType({"frozenlake": 500, "taxi": 2_500})
-"""Transitions of one of 2,000 DPUs, of the paper's 1,000,000 and 5,000,000."""
 FORMATS = ("INT32", "FP32")
 TAU = 50
 GOALS = MappingProxyType({"frozenlake": 8, "taxi": 4})
-"""Times the throughput of the paper's kernel, in INT32."""
+"""Throughput to reach with 11 tasklets in INT32, in units of that of the paper's kernel."""
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "mean": {"tau": TAU, "aggregation": "mean"},
         "count": {"tau": TAU, "aggregation": "count"},
-        "safe": experiments.SAFE,
-        "fast": experiments.FAST,
-        "tasklets": {name: value for name, value in experiments.TASKLETS.items() if name != "bootstrap"},
+        "safe": SAFE,
+        "fast": FAST,
+        "tasklets": {name: value for name, value in TASKLETS.items() if name != "bootstrap"},
     }
 )
-"""The paper's way, count weights, the two recommended ways to learn in fewer updates, and the one for tasklets."""
+"""The paper's recipe, count weights, the two recommended recipes, and the one for tasklets."""
+LINES = {"paper": "--", "tuned": "-"}
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much to study.
+def _launches(dpus: int, simulated: int, tasklets: tuple[int, ...]) -> tuple[Mapping[str, Any], ...]:
+    """Return grids of single rounds on DPUs: both kernels on one tasklet, then with each number of tasklets.
 
-    Attributes
-    ----------
-    dpus : int
-        DPUs that learn.
-    simulated : int
-        Of them, how many the simulator runs; the slowest gives the time.
-    tasklets : tuple of int
-    seeds : int
-        Data sets on which quality is asked for.
-    rounds : mapping
-        Recipe to the numbers of rounds after which quality is asked for.
+    `simulated` of the DPUs run in the simulator; the slowest of them gives the time.
     """
 
-    dpus: int
-    simulated: int
-    tasklets: tuple[int, ...]
-    seeds: int
-    rounds: Mapping[str, tuple[int, ...]]
+    def options(counts: tuple[int, ...]) -> tuple[dict, ...]:
+        shared = {"simulated_dpus": simulated}
+        return tuple(shared | {"kernel": kernel, "tasklets": count} for kernel in KERNELS for count in counts)
+
+    common = {"cores": dpus, "episodes": TAU, "tau": TAU, "backend": "pim", "monte_carlo_episodes": 0}
+    return tuple(
+        {"environment": name, "transitions": chunk * dpus, **common}
+        | {"number_format": FORMATS, "bootstrap": bootstrap.value, "backend_options": options(counts)}
+        for name, chunk in PAPER_CHUNK.items()
+        for bootstrap, counts in ((Bootstrap.CURRENT, (1,)), (Bootstrap.FROZEN, tasklets))
+    )
 
 
-SIZES = MappingProxyType(
-    {
-        "smoke": Size(8, 2, (1, 11), 1, {"mean": (1,), "safe": (2,)}),
-        "quick": Size(
-            200,
-            4,
-            (1, 8, 11, 16),
-            2,
-            {
-                "mean": (1, 2, 4),
-                "count": (1, 2, 4),
-                "safe": (1, 2, 4),
-                "fast": (1, 2, 4),
-                "tasklets": (1, 2, 4),
-            },
-        ),
-        "paper": Size(
-            2_000,
-            8,
-            (1, 2, 4, 8, 11, 12, 16, 24),
-            3,
-            {
-                "mean": (1, 2, 4, 8),
-                "count": (1, 2, 4),
-                "safe": (1, 2, 4, 6, 10),
-                "fast": (1, 2, 4, 6, 10),
-                "tasklets": (1, 2, 3, 4, 6, 8, 10),
-            },
-        ),
-    }
-)
+def _recipes(dpus: int, seeds: int, rounds: Mapping[str, tuple[int, ...]]) -> tuple[Mapping[str, Any], ...]:
+    """Return grids of recipes on the engine, frozen and current, after each number of rounds."""
+    common = {"cores": dpus, "backend": "cpu", "monte_carlo_episodes": 0}
+    return tuple(
+        {"environment": name, "transitions": chunk * dpus, **common}
+        | {"seed": seed, "episodes": tuple(count * RECIPES[recipe]["tau"] for count in counts)}
+        | {"number_format": FORMATS, "bootstrap": tuple(map(str, Bootstrap)), **RECIPES[recipe]}
+        for name, chunk in PAPER_CHUNK.items()
+        for seed in range(seeds)  # a data set is made once for all runs on it
+        for recipe, counts in rounds.items()
+    )
 
 
-def throughput(profile: str) -> pd.DataFrame:
-    """Simulate a launch of 50 episodes with every number of tasklets, from a table of zeros.
+_FEW = {"mean": (1,), "safe": (2,)}
+_MORE = dict.fromkeys(RECIPES, (1, 2, 4))
+_MOST = {
+    "mean": (1, 2, 4, 8),
+    "count": (1, 2, 4),
+    "safe": (1, 2, 4, 6, 10),
+    "fast": (1, 2, 4, 6, 10),
+    "tasklets": (1, 2, 3, 4, 6, 8, 10),
+}
+SIZES = {
+    "smoke": (*_launches(8, 2, (1, 11)), *_recipes(8, 1, _FEW)),
+    "quick": (*_launches(200, 4, (1, 8, 11, 16)), *_recipes(200, 2, _MORE)),
+    "paper": (*_launches(2_000, 8, (1, 2, 4, 8, 11, 12, 16, 24)), *_recipes(2_000, 10, _MOST)),
+}
 
-    Parameters
-    ----------
-    profile : str
-        A name of `SIZES`.
+
+def table_throughput(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the throughput of each kernel with each number of tasklets, in a launch of 50 episodes from zeros.
 
     Returns
     -------
     DataFrame
         environment, number_format, bootstrap, kernel (`pim.tuning`), tasklets; cycles_per_update of the slowest DPU,
-        launch aside; launch_ms of the whole launch, its latency included; updates_per_s of all DPUs together; speedup,
-        throughput over that of the first row of the environment and number format, the paper's kernel; dpus,
-        simulated_dpus, evidence, hardware_profile, model_version.
-
-    Raises
-    ------
-    SwiftRLError
-        If there is no such size, or a simulated DPU's table differs from the engine's.
+        without the launch; launch_ms of the whole launch, with its latency; updates_per_s of all DPUs together;
+        speedup, throughput over that of the paper's kernel on one tasklet; dpus, simulated_dpus, evidence,
+        hardware_profile, model_version.
     """
-    size, rows = _size(profile), []
-    for environment, chunk in CHUNK.items():
-        data = collect(environment, chunk * size.dpus, seed=0)
-        for number_format in FORMATS:
-            own = [_launch(data, number_format, Bootstrap.CURRENT, kernel, 1, size) for kernel in KERNELS]
-            own += [
-                _launch(data, number_format, Bootstrap.FROZEN, kernel, tasklets, size)
-                for kernel in KERNELS
-                for tasklets in size.tasklets
-            ]
-            paper = own[0]["updates_per_s"]
-            rows += [
-                {"environment": environment} | row | {"speedup": row["updates_per_s"] / paper} for row in own
-            ]
-    return pd.DataFrame(rows)
-
-
-def quality_cells(profile: str) -> list[Run]:
-    """Return the runs that compare frozen with current after as many updates, a run a point; to sweep, or to `run`."""
-    size = _size(profile)
-    return [
-        Run(
-            environment,
-            transitions=chunk * size.dpus,
-            cores=size.dpus,
-            seed=seed,
-            episodes=rounds * recipe["tau"],
-            bootstrap=bootstrap,
-            number_format=number_format,
-            backend="cpu",
-            monte_carlo_episodes=0,
-            **recipe,
+    found = []
+    for row in rows[rows["backend"] == "pim"].itertuples():
+        options = json.loads(row.backend_options)
+        found.append(
+            {
+                "environment": row.environment,
+                "number_format": row.number_format,
+                "bootstrap": row.bootstrap,
+                "kernel": options["kernel"],
+                "tasklets": options["tasklets"],
+                "cycles_per_update": _cycles_per_update(row),
+                "launch_ms": 1e3 * row.pim_kernel,
+                "updates_per_s": row.nominal_updates / row.pim_kernel,
+                "dpus": row.cores,
+                "simulated_dpus": row.simulated_dpus,
+                "evidence": row.evidence,
+                "hardware_profile": row.hardware_profile,
+                "model_version": row.model_version,
+            }
         )
-        for environment, chunk in CHUNK.items()
-        for seed in range(size.seeds)  # a data set is made once for all runs on it
-        for name, recipe in RECIPES.items()
-        for rounds in size.rounds.get(name, ())
-        for number_format in FORMATS
-        for bootstrap in Bootstrap
-    ]
+    table = pd.DataFrame(found).sort_values(
+        ["environment", "number_format", "bootstrap", "kernel", "tasklets"], ignore_index=True
+    )
+    paper = table[(table["bootstrap"] == Bootstrap.CURRENT) & (table["kernel"] == "paper")]
+    paper = paper.set_index(["environment", "number_format"])["updates_per_s"]
+    keys = pd.MultiIndex.from_frame(table[["environment", "number_format"]])
+    return table.assign(speedup=table["updates_per_s"] / paper.reindex(keys).to_numpy())
 
 
-def quality(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return frozen beside current, over the data sets.
+def _cycles_per_update(row: Any) -> float:
+    hardware = resolve_hardware(row.hardware_profile)
+    longest_chunk = -(-row.transitions // row.cores)
+    return (row.pim_kernel - hardware.launch_s) * hardware.clock_hz / (longest_chunk * row.episodes)
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`, those of `quality_cells`.
+
+def table_quality(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the error and the return of frozen and current bootstraps after the same number of updates.
 
     Returns
     -------
@@ -175,55 +155,23 @@ def quality(rows: pd.DataFrame) -> pd.DataFrame:
         environment, number_format, recipe, updates_m (millions), data_sets; for each bootstrap the mean and the largest
         max_error_empirical and the mean and the least exact_return: max_error_current, ..., least_return_frozen.
     """
+    rows = rows[rows["backend"] == "cpu"]
     recipe = [_recipe_of(row) for row in rows.itertuples()]
     rows = rows.assign(recipe=recipe, updates_m=rows["nominal_updates"] / 1e6)
     by = ["environment", "number_format", "recipe", "updates_m"]
-    told = rows.groupby([*by, "bootstrap"], sort=False).agg(
+    means = rows.groupby([*by, "bootstrap"], sort=False).agg(
         data_sets=("seed", "nunique"),
         max_error=("max_error_empirical", "mean"),
         largest_error=("max_error_empirical", "max"),
         exact_return=("exact_return", "mean"),
         least_return=("exact_return", "min"),
     )
-    each = [told.xs(bootstrap, level="bootstrap").add_suffix(f"_{bootstrap}") for bootstrap in Bootstrap]
-    beside = pd.concat(each, axis=1)
-    data_sets = beside.pop(f"data_sets_{Bootstrap.FROZEN}")
-    del beside[f"data_sets_{Bootstrap.CURRENT}"]
-    beside.insert(0, "data_sets", data_sets)
-    return beside.reset_index()
-
-
-def _size(profile: str) -> Size:
-    if profile not in SIZES:
-        raise SwiftRLError(f"size is {profile!r}: choose one of {', '.join(SIZES)}")
-    return SIZES[profile]
-
-
-def _launch(
-    data: Dataset, number_format: str, bootstrap: Bootstrap, kernel: str, tasklets: int, size: Size
-) -> dict[str, Any]:
-    """Return the row of one kernel, its speed-up aside."""
-    learner = Learner(number_format=number_format, reward_range=data.reward_range, bootstrap=bootstrap)
-    schedule = Schedule(size.dpus, TAU, TAU)
-    options = {"kernel": kernel, "tasklets": tasklets}
-    result = train(data, learner, schedule, "pim", simulated_dpus=size.simulated, **options)
-    seconds, machine = result.breakdown.pim_kernel, result.machine
-    hardware = resolve_hardware(machine["hardware"])
-    of_a_dpu = -(-len(data) // size.dpus) * TAU
-    return {
-        "number_format": number_format,
-        "bootstrap": bootstrap.value,
-        "kernel": kernel,
-        "tasklets": tasklets,
-        "cycles_per_update": (seconds - hardware.launch_s) * hardware.clock_hz / of_a_dpu,
-        "launch_ms": 1e3 * seconds,
-        "updates_per_s": len(data) * TAU / seconds,
-        "dpus": size.dpus,
-        "simulated_dpus": size.simulated,
-        "evidence": result.breakdown.evidence.value,
-        "hardware_profile": machine["hardware"],
-        "model_version": machine["model_version"],
-    }
+    each = [means.xs(bootstrap, level="bootstrap").add_suffix(f"_{bootstrap}") for bootstrap in Bootstrap]
+    both = pd.concat(each, axis=1)
+    data_sets = both.pop(f"data_sets_{Bootstrap.FROZEN}")
+    del both[f"data_sets_{Bootstrap.CURRENT}"]
+    both.insert(0, "data_sets", data_sets)
+    return both.reset_index()
 
 
 def _recipe_of(row: Any) -> str:
@@ -232,4 +180,58 @@ def _recipe_of(row: Any) -> str:
         return row.aggregation
     if pd.isna(row.alpha):
         return "safe"
-    return "tasklets" if row.tau == experiments.TASKLETS["tau"] else "fast"
+    return "tasklets" if row.tau == TASKLETS["tau"] else "fast"
+
+
+@style()
+def fig_throughput(rows: pd.DataFrame) -> Figure:
+    """Draw the speed-up over the paper's kernel against the number of tasklets. Hollow marks are simulated."""
+    table = table_throughput(rows)
+    shared = table[table["bootstrap"] == Bootstrap.FROZEN]
+    groups = list(shared.groupby("environment", sort=False))
+    figure = new_figure(PAGE_INCHES, 2.6)
+    panels = figure.subplots(1, len(groups), squeeze=False)[0]
+    for axes, (environment, own) in zip(panels, groups, strict=True):
+        for (number_format, kernel), some in own.groupby(["number_format", "kernel"], sort=False):
+            look = {
+                "color": colour(FORMAT_COLOURS[number_format]),
+                "ls": LINES[kernel],
+                "marker": "o",
+                "ms": 4,
+            }
+            label = f"{number_format}, {kernel} kernel"
+            axes.plot(some["tasklets"], some["speedup"], label=label, **look, **mark_of(evidence_of(some)))
+        axes.set(title=named(environment), xscale="log", xlabel="tasklets of a DPU", ylim=(0, None))
+        count_ticks(axes.xaxis, own["tasklets"])
+    panels[0].set_ylabel(f"speed-up over the paper's kernel\n({evidence_of(shared)} times)")
+    legend_above(figure, panels[0])
+    dpus = table["dpus"].max()
+    facts = f"{dpus:,} DPUs whose tasklets share a chunk (frozen bootstrap), one round of {TAU} episodes."
+    note(figure, [facts, captions.simulator(table)])
+    return figure
+
+
+def summary_tasklets(rows: pd.DataFrame) -> Summary:
+    """Return the highest throughput of each environment, and what a frozen bootstrap changes in the paper's recipe."""
+    sentences = []
+    table, quality = table_throughput(rows), table_quality(rows)
+    for (environment, number_format), own in table.groupby(["environment", "number_format"], sort=False):
+        best = own.loc[own["speedup"].idxmax()]
+        same = (quality["environment"] == environment) & (quality["number_format"] == number_format)
+        last = quality[same & (quality["recipe"] == "mean")].iloc[-1]
+        sentences.append(
+            f"{named(environment)} {number_format}: {best['tasklets']} tasklets on the {best['kernel']} kernel give "
+            f"{best['speedup']:.1f} times the update rate of the paper's kernel ({best['evidence']}); after "
+            f"{last['updates_m']:g} M updates the paper's recipe is off the exact solution by at most "
+            f"{last['max_error_frozen']:.2g} with a frozen bootstrap and {last['max_error_current']:.2g} without."
+        )
+    return Summary(sentences)
+
+
+EXPERIMENT = Experiment(
+    id="tasklets",
+    question="How much faster is a DPU whose tasklets share a chunk, and what does it cost in quality?",
+    sizes=SIZES,
+    figures=(Plot("tasklets", fig_throughput, table_throughput, summary_tasklets),),
+    part_of="11_kernel_study",
+)

@@ -1,12 +1,13 @@
-"""Figures about the time to the optimum, of DPUs, this CPU and the exact solution, and how it grows with the data.
+"""Experiment 12: the time to the optimum on DPUs, on this CPU and by the exact solution, and its growth with the data.
 
 The optimum is what the data allow: the return of the exact solution of the same data. A run is cut off after some
-rounds; the first cut from which on the policy is as good is the time a recipe takes. For more data than anybody ran,
-`table_data_size` extrapolates these times: `modelled`, where the others are measured or simulated.
+rounds; the first cut from which on the policy is as good is the time a recipe takes. For larger data sets than were
+run, `table_data_size` extrapolates these times: they are `modelled`, where the others are measured or simulated.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
-from swiftrl_core.experiments.aggregation import RECORD_BYTES, first_that_lasts, recipe_of
-from swiftrl_core.experiments.quickstart import PARTS
+from swiftrl_core.experiments.aggregation import first_that_lasts, recipe_of
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
+from swiftrl_core.experiments.grids import (
+    FAST,
+    PAPER_ROWS,
+    PAPER_SEEDS,
+    QUICK_SEEDS,
+    RECORD_BYTES,
+    SAMPLED,
+    SMOKE_ROWS,
+    TASKLETS,
+    solved,
+)
 from swiftrl_core.plotting.captions import sample, simulator
 from swiftrl_core.plotting.intervals import bars_of, over_seeds
 from swiftrl_core.plotting.style import (
     PAGE_INCHES,
+    PARTS,
     colour,
     evidence_of,
     mark_of,
@@ -31,7 +44,7 @@ from swiftrl_core.plotting.style import (
 )
 
 WITHIN = 0.01
-"""How much of the exact solution's return a policy may lack and count as optimal."""
+"""Share of the exact solution's return that an optimal policy may lack."""
 SPENT = (
     *("episodes", "rounds", "updates_m", *PARTS),
     *("total_s", "total_s_low", "total_s_high", "exact_return", "goal"),
@@ -39,10 +52,53 @@ SPENT = (
 MRAM_BYTES = 64 << 20
 LARGEST = 10_000_000_000
 """Transitions at which `table_data_size` ends."""
+ON_DPUS: tuple[tuple[Mapping[str, Any], dict], ...] = (
+    ({"tau": 50}, {}),
+    (FAST, {"kernel": "tuned"}),
+    (TASKLETS, {"kernel": "tuned", "tasklets": 11}),
+)
+"""The paper's recipe on its kernel; fewer updates on a faster kernel; a kernel that fills the DPU."""
+
+
+def _grids(
+    transitions: Mapping[str, int],
+    cores: int,
+    fewer: int,
+    passes: Mapping[int, Mapping[str, tuple[int, ...]]],
+    **grid: Any,
+) -> tuple[Mapping[str, Any], ...]:
+    """Return grids of recipes on DPUs and on the engine, cut off after fewer and more passes, by their tau.
+
+    On `fewer` cores, with longer chunks, each makes one round: it shows how the kernel's time grows with the chunk.
+    """
+    common = {"number_format": "INT32", "monte_carlo_episodes": 0, **grid}
+    found: list[Mapping[str, Any]] = []
+    for recipe, options in ON_DPUS:
+        for name, rows in transitions.items():
+            learner = {"environment": name, "transitions": rows, **recipe, **common}
+            on_dpus = {**learner, "backend": "pim", "backend_options": SAMPLED | options}
+            cuts = passes[recipe["tau"]][name]
+            found.append({**on_dpus, "cores": cores, "episodes": cuts})
+            found.append({**on_dpus, "cores": fewer, "episodes": recipe["tau"]})
+            found.append({**learner, "backend": "cpu", "cores": cores, "episodes": cuts})
+    return *found, *solved(transitions, seed=grid["seed"], episodes=1, tau=1, monte_carlo_episodes=0)
+
+
+_CUTS = {
+    50: {"frozenlake": (50, 100, 150, 200), "taxi": (250, 300, 350, 400, 450, 500, 600)},
+    2: {"frozenlake": (2, 4, 6, 8, 10, 12), "taxi": (2, 4, 6, 8)},
+    5: {"frozenlake": (5, 10, 15, 20, 25, 30), "taxi": (10, 15, 20, 25, 30)},
+}
+_SMOKE_CUTS = {tau: dict.fromkeys(SMOKE_ROWS, (tau, 2 * tau, 4 * tau)) for tau in (50, 2, 5)}
+SIZES = {
+    "smoke": _grids(SMOKE_ROWS, 16, 8, _SMOKE_CUTS, seed=0),
+    "quick": _grids(PAPER_ROWS, 2000, 250, _CUTS, seed=QUICK_SEEDS),
+    "paper": _grids(PAPER_ROWS, 2000, 250, _CUTS, seed=PAPER_SEEDS),
+}
 
 
 def way_of(row) -> str:
-    """Return how a row learned: on what, by which recipe, with what kernel."""
+    """Name the way in which a row learned: machine, recipe, kernel and tasklets or threads."""
     if row.backend == "exact":
         return "exact solution, 1 thread"
     options = json.loads(row.backend_options)
@@ -57,33 +113,29 @@ def way_of(row) -> str:
 
 
 def table_time_to_optimum(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what each way takes, on the most cores, until its policy is optimal and stays so on every data set.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`.
+    """Return the time of each way, on the most cores, until its policy is optimal and stays so on every data set.
 
     Returns
     -------
     DataFrame
         environment, transitions, way, cores, episodes, rounds, updates_m (million nominal updates), seeds; the four
         parts and total_s, seconds, means over seeds, with the interval of total_s; exact_return and goal (the exact
-        solution's); evidence, backend. NaN for ways that never arrive.
+        solution's); evidence, backend. NaN for ways that do not reach it.
     """
     rows = rows.assign(way=[way_of(row) for row in rows.itertuples()], total_s=rows[list(PARTS)].sum(axis=1))
-    solved = rows[rows["backend"] == "exact"].set_index(["environment", "seed"])["exact_return"]
-    goal = solved.reindex(pd.MultiIndex.from_frame(rows[["environment", "seed"]])).to_numpy()
+    exact = rows[rows["backend"] == "exact"].set_index(["environment", "seed"])["exact_return"]
+    goal = exact.reindex(pd.MultiIndex.from_frame(rows[["environment", "seed"]])).to_numpy()
     rows = rows.assign(goal=goal, good=goal - rows["exact_return"] <= WITHIN * np.abs(goal))
     most = rows.groupby(["environment", "way"])["cores"].transform("max")
-    told = []
+    found = []
     for (environment, way), own in rows[rows["cores"] == most].groupby(["environment", "way"], sort=False):
         known = own.iloc[0][["transitions", "cores", "evidence", "backend"]].to_dict()
-        told.append({"environment": environment, "way": way, **known, "seeds": own["seed"].nunique()})
+        entry = {"environment": environment, "way": way, **known, "seeds": own["seed"].nunique()}
         episodes = first_that_lasts(own["good"].groupby(own["episodes"]).all())
         if episodes is not None:
-            told[-1] |= _means(own[own["episodes"] == episodes])
-    return pd.DataFrame(told, columns=[*told[0], *(name for name in SPENT if name not in told[0])])
+            entry |= _means(own[own["episodes"] == episodes])
+        found.append(entry)
+    return pd.DataFrame(found, columns=[*found[0], *(name for name in SPENT if name not in found[0])])
 
 
 def _means(own: pd.DataFrame) -> dict:
@@ -93,43 +145,66 @@ def _means(own: pd.DataFrame) -> dict:
     return {**means, **total.drop(["episodes", "seeds"]), "updates_m": own["nominal_updates"].mean() / 1e6}
 
 
+@style()
 def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
-    """Draw the time each way takes to the optimum, and what it is spent on.
+    """Draw the time of each way to the optimum, and its four parts.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_time_to_optimum`.
-
-    Returns
-    -------
-    Figure, a page wide; filled marks are measured, hollow ones simulated
+    Filled marks are measured, hollow ones simulated.
     """
     table = table_time_to_optimum(rows)
     groups = list(table.groupby("environment", sort=False))
-    with style():
-        figure = new_figure(PAGE_INCHES, 0.9 + sum(0.5 + 0.24 * len(own) for _, own in groups))
-        panels = figure.subplots(
-            len(groups), 2, sharex="col", width_ratios=(1.4, 1), squeeze=False,
-            height_ratios=[len(own) for _, own in groups],
-        )  # fmt: skip
-        for (left, right), (environment, own) in zip(panels, groups, strict=True):
-            _totals(left, own)
-            _shares(right, own)
-            left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions")
-            right.set_title("what it is spent on")
-        panels[-1, 0].set_xlabel(f"time (ms), {evidence_of(table)}")
-        panels[-1, 1].set_xlabel("share of the time (%)")
-        handles = [Line2D([], [], color=colour(i), lw=5, label=name) for i, name in enumerate(PARTS.values())]
-        handles += [
-            Line2D([], [], color="black", marker="o", ms=4, ls="none", label=evidence, **mark_of(evidence))
-            for evidence in sorted(set(table["evidence"]))
-        ]
-        figure.legend(
-            handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, handlelength=1
-        )
-        note(figure, [_arrival(table), simulator(rows), sample(rows), _host_share(rows)])
+    figure = new_figure(PAGE_INCHES, 0.9 + sum(0.5 + 0.24 * len(own) for _, own in groups))
+    panels = figure.subplots(
+        len(groups), 2, sharex="col", width_ratios=(1.4, 1), squeeze=False,
+        height_ratios=[len(own) for _, own in groups],
+    )  # fmt: skip
+    for (left, right), (environment, own) in zip(panels, groups, strict=True):
+        _totals(left, own)
+        _shares(right, own)
+        left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions")
+        right.set_title("parts of the time")
+    panels[-1, 0].set_xlabel(f"time (ms, {evidence_of(table)})")
+    panels[-1, 1].set_xlabel("share of the time (%)")
+    handles = [Line2D([], [], color=colour(i), lw=5, label=name) for i, name in enumerate(PARTS.values())]
+    handles += [
+        Line2D([], [], color="black", marker="o", ms=4, ls="none", label=evidence, **mark_of(evidence))
+        for evidence in sorted(set(table["evidence"]))
+    ]
+    figure.legend(
+        handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, handlelength=1
+    )
+    note(figure, [_arrival(table), simulator(rows), sample(rows), _host_share(rows)])
     return figure
+
+
+def summary_time_to_optimum(rows: pd.DataFrame) -> Summary:
+    """Return the speed-up of the best way on DPUs over the paper's, and the fastest way of all."""
+    sentences = []
+    for environment, own in table_time_to_optimum(rows).groupby("environment", sort=False):
+        arrived = own.dropna(subset="total_s")
+        pim, paper = arrived[arrived["backend"] == "pim"], own[own["backend"] == "pim"].iloc[0]
+        if pim.empty:
+            sentences.append(
+                f"{named(environment)}: no recipe on DPUs reaches the optimum in this experiment."
+            )
+            continue
+        best, first = (some.loc[some["total_s"].idxmin()] for some in (pim, arrived))
+        sentence = f"{named(environment)}: `{best['way']}` reaches the optimum in {_spent(best)}"
+        if pd.notna(paper["total_s"]) and best["way"] != paper["way"]:
+            times, kernels = (paper[name] / best[name] for name in ("total_s", "pim_kernel"))
+            sentence += f", {times:.3g} times as fast as the paper's way ({_spent(paper)})"
+            sentence += f", its kernel {kernels:.3g} times"
+        sentences.append(f"{sentence}.")
+        sentences.append(f"{named(environment)}: the fastest of all is `{first['way']}`, {_spent(first)}.")
+    return Summary(sentences)
+
+
+def _spent(row: pd.Series) -> str:
+    if row["backend"] != "pim":
+        return f"{row['total_s'] * 1e3:,.4g} ms ({row['evidence']})"
+    host = "" if row["evidence"] == "measured" else ", but the host's share measured"
+    kernel = row["pim_kernel"] * 1e3
+    return f"{row['total_s'] * 1e3:,.4g} ms, {kernel:,.4g} of them in the kernel ({row['evidence']}{host})"
 
 
 def _totals(axes: Axes, own: pd.DataFrame) -> None:
@@ -145,15 +220,10 @@ def _totals(axes: Axes, own: pd.DataFrame) -> None:
             one["total_s"] * 1e3, [place], xerr=bars_of(one, "total_s", 1e3), marker="o", ms=4, ls="none",
             color="black", lw=0.8, **mark_of(row.evidence),
         )  # fmt: skip
-        told = f"{_short(row.total_s * 1e3)} ms"
-        told += f"; {_short(row.updates_m)} M updates" * (row.backend != "exact")
+        label = f"{_short(row.total_s * 1e3)} ms"
+        label += f"; {_short(row.updates_m)} M updates" * (row.backend != "exact")
         axes.annotate(
-            told,
-            (row.total_s * 1e3, place),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            size=6,
+            label, (row.total_s * 1e3, place), xytext=(6, 0), textcoords="offset points", va="center", size=6
         )
     axes.set_yticks(range(len(own)), own["way"], size=6.5)
     axes.set(xscale="log", ylim=(len(own) - 0.4, -0.6))
@@ -180,8 +250,8 @@ def _shares(axes: Axes, own: pd.DataFrame) -> None:
 
 def _arrival(table: pd.DataFrame) -> str:
     return (
-        f"Optimum: the fewest rounds from which on the exact return lacks at most {WITHIN:.0%} of what the exact "
-        f"solution earns, on every data set ({table['seeds'].max()}). Each point is a run of its own, cut off there."
+        f"Optimum: the fewest rounds from which the exact return is within {WITHIN:.0%} of that of the exact solution, "
+        f"on every data set ({table['seeds'].max()}). Each point is a separate run, cut off there."
     )
 
 
@@ -189,30 +259,30 @@ def _host_share(rows: pd.DataFrame) -> str:
     if "simulated" not in set(rows["evidence"]):
         return ""
     return (
-        "What the host itself does, counting before the first round and combining tables, is measured here and is "
+        "The host's own work, counting before the first round and combining tables, is measured here and is "
         "part of CPU-PIM, inter-PIM-core and PIM-CPU."
     )
 
 
 def table_data_size(rows: pd.DataFrame, sizes: Sequence[int] | None = None) -> pd.DataFrame:
-    """Return how long each way would take for more and more data, by formula.
+    """Return the time of each way for more and more data, by formula.
 
-    All ways are taken to need the rounds and episodes of `table_time_to_optimum`, whatever the size; more data a core
-    need not more of them. With n transitions on N DPUs:
+    Assumes that all ways need the rounds and episodes of `table_time_to_optimum`, whatever the size of the data. With n
+    transitions on N DPUs:
 
-    - kernel: episodes * (a + b * n / N), the line through what an episode took with the two longest chunks among the
+    - kernel: episodes * (a + b * n / N), the line through the times of an episode with the two longest chunks among the
       runs of this way, on fewer cores and on the most;
     - CPU-PIM: the formula of `dpusim.timing.transfer_seconds` for 8 n bytes; the rest of that part (the host's
       counting, the table) grows as n does;
-    - inter-PIM-core and PIM-CPU: as they were, tables do not grow;
-    - on the CPU: as n.
+    - inter-PIM-core and PIM-CPU: constant, as tables do not grow;
+    - on the CPU: proportional to n.
 
     `in place` leaves CPU-PIM out: the data are in MRAM already, as when they are made or collected there.
 
     Parameters
     ----------
     rows : DataFrame
-        Rows of `results.COLUMNS`.
+        Rows of training runs.
     sizes : sequence of int, optional
         Transitions; by default four a decade, from a hundred thousand to `LARGEST`.
 
@@ -224,10 +294,10 @@ def table_data_size(rows: pd.DataFrame, sizes: Sequence[int] | None = None) -> p
     """
     sizes = np.unique(np.geomspace(1e5, LARGEST, 21).astype(np.int64) if sizes is None else sizes)
     arrived = table_time_to_optimum(rows).dropna(subset="total_s")
-    told = rows.assign(way=[way_of(row) for row in rows.itertuples()])
+    rows = rows.assign(way=[way_of(row) for row in rows.itertuples()])
     found = []
     for row in arrived.itertuples():
-        own = told[(told["environment"] == row.environment) & (told["way"] == row.way)]
+        own = rows[(rows["environment"] == row.environment) & (rows["way"] == row.way)]
         grown = _grown_pim(row, own, sizes) if row.backend == "pim" else _grown_host(row, sizes)
         known = {"environment": row.environment, "way": row.way, "backend": row.backend}
         found.append(grown.assign(**known, evidence="modelled"))
@@ -257,9 +327,9 @@ def _grown_pim(row, own: pd.DataFrame, sizes: np.ndarray) -> pd.DataFrame:
 
 
 def kernel_line(own: pd.DataFrame) -> tuple[float, float]:
-    """Return the seconds of an episode, a fixed part and a part for each transition of a chunk, of runs of one way.
+    """Return the time of an episode of one way, in seconds: a fixed part, and a part for each transition of a chunk.
 
-    With runs on one number of cores only, all of it is for the transitions.
+    With runs on one number of cores only, all of it is attributed to the transitions.
     """
     chunk = own["transitions"] / own["cores"]
     episode = (own["pim_kernel"] / own["episodes"]).groupby(chunk).mean().sort_index()
@@ -270,74 +340,57 @@ def kernel_line(own: pd.DataFrame) -> tuple[float, float]:
     return float(few - each * short), float(each)
 
 
+@style()
 def fig_data_size(rows: pd.DataFrame) -> Figure:
-    """Draw how the time to the optimum grows with the data, by formula, beside the sizes that were run.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `results.COLUMNS`; see `table_data_size`.
-
-    Returns
-    -------
-    Figure, a page wide
-    """
+    """Draw the growth of the time to the optimum with the data, by formula, and the sizes that were run."""
     table, ran = table_data_size(rows), table_time_to_optimum(rows).dropna(subset="total_s")
     groups = list(table.groupby("environment", sort=False))
     ways = list(dict.fromkeys(table["way"]))
-    with style():
-        figure = new_figure(PAGE_INCHES, 3.9)
-        panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
-        for axes, (environment, own) in zip(panels, groups, strict=True):
-            for way, some in own.groupby("way", sort=False):
-                look = {"color": colour(ways.index(way)), "lw": 1.1}
-                axes.plot(some["transitions"], some["seconds"], label=way, **look)
-                axes.plot(some["transitions"], some["seconds_in_place"], ls=":", **look)
-                dot = ran[(ran["environment"] == environment) & (ran["way"] == way)]
-                evidence = dot["evidence"].iloc[0]
-                axes.plot(
-                    dot["transitions"],
-                    dot["total_s"],
-                    marker="o",
-                    ms=4,
-                    color=look["color"],
-                    **mark_of(evidence),
-                )
-            axes.set(
-                title=named(environment), xscale="log", yscale="log", xlabel="transitions (lines: modelled)"
+    figure = new_figure(PAGE_INCHES, 3.9)
+    panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+    for axes, (environment, own) in zip(panels, groups, strict=True):
+        for way, some in own.groupby("way", sort=False):
+            look = {"color": colour(ways.index(way)), "lw": 1.1}
+            axes.plot(some["transitions"], some["seconds"], label=way, **look)
+            axes.plot(some["transitions"], some["seconds_in_place"], ls=":", **look)
+            dot = ran[(ran["environment"] == environment) & (ran["way"] == way)]
+            evidence = dot["evidence"].iloc[0]
+            axes.plot(
+                dot["transitions"], dot["total_s"], marker="o", ms=4, color=look["color"], **mark_of(evidence)
             )
-            axes.grid(lw=0.3, alpha=0.6)
-            axes.minorticks_off()
-        panels[0].set_ylabel("time to the optimum (s)")
-        handles = [Line2D([], [], color=colour(place), lw=1.5, label=way) for place, way in enumerate(ways)]
-        handles.append(Line2D([], [], color="#444444", ls=":", label="data in MRAM already"))
-        figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False)
-        note(
-            figure,
-            [
-                "Lines are modelled from the runs that the marks show (filled: measured; hollow: simulated), with as "
-                "many rounds for all sizes.",
-                f"PIM: {ran.loc[ran['backend'] == 'pim', 'cores'].max():,.0f} DPUs.",
-                simulator(rows),
-            ],
-        )
+        axes.set(title=named(environment), xscale="log", yscale="log", xlabel="transitions (lines: modelled)")
+        axes.grid(lw=0.3, alpha=0.6)
+        axes.minorticks_off()
+    panels[0].set_ylabel("time to the optimum (s)")
+    handles = [Line2D([], [], color=colour(place), lw=1.5, label=way) for place, way in enumerate(ways)]
+    handles.append(Line2D([], [], color="#444444", ls=":", label="data in MRAM already"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False)
+    note(
+        figure,
+        [
+            "Lines are modelled from the runs that the marks show (filled: measured; hollow: simulated), with the "
+            "same number of rounds for all sizes.",
+            f"PIM: {ran.loc[ran['backend'] == 'pim', 'cores'].max():,.0f} DPUs.",
+            simulator(rows),
+        ],
+    )
     return figure
 
 
 def table_winners(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return from which size of `table_data_size` on the quickest way on PIM stays ahead of each rival.
+    """Return the size of `table_data_size` from which the fastest way on PIM beats each other way.
 
     Returns
     -------
     DataFrame
-        environment, against (the rival's way), from_transitions with the data sent first and
+        environment, against (the other way), from_transitions with the data sent first and
         from_transitions_in_place without; NaN where never.
     """
     table, found = table_data_size(rows), []
     for environment, own in table.groupby("environment", sort=False):
         pim = own[own["backend"] == "pim"].groupby("transitions")[["seconds", "seconds_in_place"]].min()
-        for way, rival in own[own["backend"] != "pim"].groupby("way", sort=False):
-            seconds = rival.set_index("transitions")["seconds"].reindex(pim.index)
+        for way, other in own[own["backend"] != "pim"].groupby("way", sort=False):
+            seconds = other.set_index("transitions")["seconds"].reindex(pim.index)
             found.append(
                 {
                     "environment": environment,
@@ -347,3 +400,30 @@ def table_winners(rows: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(found)
+
+
+def summary_data_size(rows: pd.DataFrame) -> Summary:
+    """Return the number of transitions from which PIM is modelled to be faster."""
+    smallest = table_data_size(rows)["transitions"].min()
+    return Summary(
+        f"{named(row.environment)}: PIM beats `{row.against}` {_from(row.from_transitions, smallest)}, and "
+        f"{_from(row.from_transitions_in_place, smallest)} if the data are in MRAM already (modelled)."
+        for row in table_winners(rows).itertuples()
+    )
+
+
+def _from(transitions: float, smallest: int) -> str:
+    if pd.isna(transitions):
+        return "at no size"
+    return "at every size" if transitions == smallest else f"from {transitions / 1e6:,.3g} M transitions on"
+
+
+EXPERIMENT = Experiment(
+    id="12_time_to_optimum",
+    question="How long until the optimum, on DPUs, on a CPU and by solving the model, and when do DPUs win?",
+    sizes=SIZES,
+    figures=(
+        Plot("time_to_optimum", fig_time_to_optimum, table_time_to_optimum, summary_time_to_optimum),
+        Plot("data_size", fig_data_size, table_data_size, summary_data_size),
+    ),
+)

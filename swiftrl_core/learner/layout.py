@@ -1,14 +1,10 @@
 """Constants and structs that host and kernels share, read from `dpu_src/layout.h`, where they are defined."""
 
-import ctypes
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-
-from swiftrl_core.util import toolchain
 
 KERNEL_DIRECTORY = Path(__file__).resolve().parents[2] / "dpu_src"
 """Where the kernels' C sources are."""
@@ -44,41 +40,9 @@ def struct(name: str, value: np.dtype) -> np.dtype:
     return np.dtype([(member, kinds[kind]) for kind, member in _structs()[name]])
 
 
-def load_host_library(
-    sources: Sequence[Path],
-    functions: Mapping[str, tuple[type | None, Sequence[type]]],
-    defines: Mapping[str, object],
-    *,
-    headers: Iterable[Path] = (),
-    flags: Sequence[str] = (),
-) -> ctypes.CDLL:
-    """Compile C for the host that includes the kernels' headers, and load it.
-
-    Parameters
-    ----------
-    sources, functions
-        See `toolchain.load_library`.
-    defines : mapping
-        Macros, such as a learner's `switches`.
-    headers : iterable of Path
-        More headers that the sources include; their folders are searched.
-    flags : sequence of str
-        More compiler flags.
-
-    Raises
-    ------
-    CompileError
-        If the compiler fails.
-    """
-    headers = sorted(headers)
-    return toolchain.load_library(
-        sources,
-        functions,
-        headers=[*sorted(KERNEL_DIRECTORY.glob("*.h")), *headers],
-        include_directories=[KERNEL_DIRECTORY, *sorted({header.parent for header in headers})],
-        defines=defines,
-        flags=flags,
-    )
+def kernel_headers() -> list[Path]:
+    """Return the kernels' headers, which C for the host may include."""
+    return sorted(KERNEL_DIRECTORY.glob("*.h"))
 
 
 @functools.cache

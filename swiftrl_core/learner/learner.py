@@ -115,6 +115,15 @@ class Learner:
     ------
     SwiftRLError
         If a value is out of range, choices do not go together, or fixed point cannot represent the combination.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Learner
+    >>> learner = Learner("sarsa", number_format="INT32", alpha=0.25)
+    >>> learner.used()
+    {'alpha_used': 0.25, 'gamma_used': 0.95}
+    >>> learner.to_raw([0.5])
+    array([5000], dtype=int32)
     """
 
     algorithm: Algorithm = setting(
@@ -130,9 +139,9 @@ class Learner:
     number_format: NumberFormat = setting(
         NumberFormat.FP32, "single precision, or fixed point in units of 1/10,000 or of 2^-13", switch=True
     )
-    alpha: float = setting(0.1, "learning rate")
-    gamma: float = setting(0.95, "discount")
-    epsilon: float = setting(0.1, "probability of a random next action in sarsa")
+    alpha: float = setting(0.1, "learning rate", ignored_by="alpha_schedule")
+    gamma: float = setting(0.95, "discount factor")
+    epsilon: float = setting(0.1, "probability of a random next action in SARSA", ignored_by="algorithm")
     reward_range: tuple[float, float] = (0.0, 1.0)
     aggregation: Aggregation = setting(
         Aggregation.MEAN,
@@ -255,12 +264,8 @@ class Learner:
     @property
     def without_effect(self) -> dict[str, str]:
         """Settings that this learner ignores, each with the name of the choice that makes it so."""
-        ignored = {}
-        if self.algorithm != Algorithm.SARSA:
-            ignored["epsilon"] = "algorithm"
-        if self.decaying_alpha:
-            ignored["alpha"] = "alpha_schedule"
-        return ignored
+        ignored = {"alpha": self.decaying_alpha, "epsilon": self.algorithm != Algorithm.SARSA}
+        return {name: choice for name, choice in SOMETIMES_IGNORED.items() if ignored[name]}
 
     @property
     def scale(self) -> int:
@@ -348,39 +353,12 @@ BEYOND_THE_PAPER = MappingProxyType(
 )
 """Choices that the paper does not have, name to the value that does what the paper did."""
 
+SOMETIMES_IGNORED = MappingProxyType(
+    {entry.name: entry.metadata["ignored_by"] for entry in fields(Learner) if "ignored_by" in entry.metadata}
+)
+"""Numbers that only some learners use, name to the choice that decides it."""
+
 _SWITCHES = tuple(entry.name for entry in fields(Learner) if "switch" in entry.metadata)
-
-
-def random_states(seed: int, cores: np.ndarray) -> np.ndarray:
-    """Return the start of each core's generator: distinct for distinct cores, a function of (seed, core) alone.
-
-    The seed is hashed to 32 bits (NumPy's SeedSequence); core number times an odd constant is added and the sum
-    scrambled by the finaliser of MurmurHash3. Every step after the hash is one to one in the core number, so no two
-    cores of a run start alike.
-
-    Parameters
-    ----------
-    seed : int
-        At least 0.
-    cores : int array (n,)
-        The cores' numbers.
-
-    Returns
-    -------
-    uint32 array (n,)
-
-    Raises
-    ------
-    SwiftRLError
-        If the seed is negative.
-    """
-    if seed < 0:
-        raise SwiftRLError(f"seed is {seed}: give a whole number of at least 0")
-    base = np.random.SeedSequence(seed).generate_state(1)[0]
-    x = base + np.asarray(cores, np.uint32) * np.uint32(0x9E3779B9)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
-    return x ^ (x >> np.uint32(16))
 
 
 def _choice(name: str, kind: type[StrEnum], given: str) -> StrEnum:

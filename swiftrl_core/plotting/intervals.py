@@ -50,3 +50,8 @@ def bars_of(table: pd.DataFrame, name: str, factor: float = 1.0) -> np.ndarray:
     middle = table[name].to_numpy()
     edges = [middle - table[f"{name}_low"], table[f"{name}_high"] - middle]
     return np.maximum(np.array(edges, np.float64), 0.0) * factor  # a mean can round past its interval's edge
+
+
+def on_most_cores(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the largest number of cores of each environment."""
+    return table[table["cores"] == table.groupby("environment")["cores"].transform("max")]

@@ -42,6 +42,14 @@ NAMES = {
 }
 """What a figure calls what a table calls by a short name."""
 
+PARTS = {
+    "cpu_to_pim": "CPU-PIM",
+    "pim_kernel": "PIM kernel",
+    "inter_pim_core": "inter-PIM-core",
+    "pim_to_cpu": "PIM-CPU",
+}
+"""The paper's four parts of the time, in the order they happen."""
+
 MARKS = {"SEQ": "o", "STR": "s", "RAN": "^"}
 """By sampling."""
 FORMAT_COLOURS = {"FP32": 0, "INT32": 1, "INT32_POW2": 2}

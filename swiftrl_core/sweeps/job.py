@@ -66,6 +66,9 @@ class Job(Protocol):
     def missing(self) -> str | None:
         """Return why it cannot run on this host, as a sentence, or None."""
 
+    def small(self, times: int) -> "Job":
+        """Return the job with so many times the least work, or itself where that is more."""
+
     def run(self, workers: int = 1) -> dict[str, Any]:
         """Do it and return its row; `workers` are the runs under way on this host at once, which the row records."""
 

@@ -1,7 +1,7 @@
 """Runs that train nothing a `Run` describes: a roofline, a population of agents, a number format against doubles.
 
 A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
-are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
+are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need::
 
     @dataclass(frozen=True, kw_only=True)
     class Latency(
@@ -22,7 +22,6 @@ import typing
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -104,12 +103,8 @@ class Probe(ABC):
         return 0
 
     def small(self, times: int) -> Self:
-        """Return one of the kind with so many times the least work, for an estimate; itself where that is seconds."""
+        """Return the probe with so many times the least work, for an estimate; by default itself."""
         return self
-
-    def kernel(self) -> Path | None:
-        """Return the ELF of the DPU kernel that it spends its time simulating, for an estimate; by default none."""
-        return None
 
     def missing(self) -> str | None:
         """Return why it cannot run on this host; by default it can."""

@@ -18,7 +18,8 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from swiftrl_core.sweeps.settings import ARROW, LEARNER, USED_BY
+from swiftrl_core.learner import SOMETIMES_IGNORED
+from swiftrl_core.sweeps.settings import ARROW, LEARNER
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import atomic_path, sha256_file
 
@@ -32,7 +33,8 @@ def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
 
 
 _LEARNER_COLUMNS = [
-    column(name, ARROW.get(kind, pa.string()), nullable=name in USED_BY) for name, kind in LEARNER.items()
+    column(name, ARROW.get(kind, pa.string()), nullable=name in SOMETIMES_IGNORED)
+    for name, kind in LEARNER.items()
 ]
 """A number is null in the rows of learners that do not use it: alpha where it falls, epsilon in Q-learning."""
 

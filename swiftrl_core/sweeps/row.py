@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from swiftrl_core.sweeps.run import Run
 
 RECORD_BYTES = 8  # of a transition on its way to a core: layout.h
-DISTRIBUTED = frozenset(("pim", "cpu", "gpu"))
-"""Backends whose cores hold chunks and tables of their own, so that communication is defined."""
 
 
 def data_columns(environment: Environment, dataset: Dataset, cores: int) -> dict[str, Any]:
@@ -91,7 +89,7 @@ def training_columns(run: "Run", result: TrainingResult, rows: int) -> dict[str,
     machine = result.machine
     down, up = result.round_bytes_down, result.round_bytes_up
     total = RECORD_BYTES * rows + result.rounds * (down + up)
-    distributed = run.backend in DISTRIBUTED
+    distributed = backends.registered(run.backend).own_memories
     simulated = result.breakdown.evidence == backends.Evidence.SIMULATED
     return {
         "q_sha256": hashlib.sha256(np.ascontiguousarray(result.q_raw)).hexdigest(),
@@ -168,6 +166,12 @@ def _sha256_of_version(path: str, _modified: int, _size: int) -> str:
 def _empirical_q(data_key: tuple, gamma: float) -> np.ndarray:
     """Return the fixed point of Q-learning on a data set."""
     return empirical_fixed_point(load_dataset(*data_key), gamma)
+
+
+def forget_data() -> None:
+    """Drop the data sets that are kept, and what was computed from them."""
+    load_dataset.cache_clear()
+    _empirical_q.cache_clear()
 
 
 @functools.lru_cache(maxsize=64)

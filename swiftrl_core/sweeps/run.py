@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -35,12 +35,11 @@ from swiftrl_core.sweeps.row import (
 from swiftrl_core.sweeps.settings import (
     FROM_THE_DATA,
     LEARNER,
-    USED_BY,
     LearnerSettings,
+    checked,
     checks,
     one_of,
     path,
-    setting,
     to_json,
     whole,
 )
@@ -99,20 +98,20 @@ class Run(LearnerSettings):
 
     environment: str = "frozenlake"
     environment_options: Mapping[str, Any] = field(default_factory=dict)
-    data: str | None = setting(None, path)
+    data: str | None = checked(None, path)
     data_sha256: str | None = None
-    transitions: int | None = setting(None, whole(1))
+    transitions: int | None = checked(None, whole(1))
     data_seed: int | None = None
-    cores: int = setting(64, whole(1))
-    episodes: int = setting(2000, whole(1))
-    tau: int = setting(50, whole(1))
+    cores: int = checked(64, whole(1))
+    episodes: int = checked(2000, whole(1))
+    tau: int = checked(50, whole(1))
     seed: int = 0
     backend: str = "pim"
     backend_options: Mapping[str, Any] = field(default_factory=dict)
     hardware: bool = False
     monte_carlo_episodes: int = 1000
     evaluation_seed: int = 0
-    ties: str = setting("lowest", one_of("lowest", "mean"))
+    ties: str = checked("lowest", one_of("lowest", "mean"))
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -178,16 +177,14 @@ class Run(LearnerSettings):
     @property
     def device(self) -> str | None:
         """What the backend runs on, if not on the host's own processor: `gpu`, `pim`, or None."""
-        family = self.backend.split("-")[0]
-        return family if family in ("gpu", "pim") else None
+        return backends.registered(self.backend).device
 
     def missing(self) -> str | None:
         """Return why it cannot run on this host, as a sentence, or None."""
         if self.hardware:
             reason = hardware_reason()
             return reason and f"this run requires UPMEM hardware, and none can be used here: {reason}"
-        reason = backends.module(self.backend).available()
-        return reason and f"backend {self.backend} is not available here: {reason}"
+        return backends.missing(self.backend)
 
     def run(self, workers: int = 1) -> dict[str, Any]:
         """Train and evaluate; return the row, with every column of `results.COLUMNS`.
@@ -224,6 +221,10 @@ class Run(LearnerSettings):
             | manifest.provenance()
         )
 
+    def small(self, times: int) -> "Run":
+        """Return the run with so many episodes, or its own where these are fewer."""
+        return replace(self, episodes=min(times, self.episodes), tau=min(times, self.tau))
+
     def dataset(self) -> Dataset:
         """Return the data set; made once for all runs with the same `data_key` that follow each other."""
         return load_dataset(*self.data_key)
@@ -242,14 +243,12 @@ class Run(LearnerSettings):
         return resolve(self.environment, to_json(self.environment_options))
 
     def _settled_learner(self, learner: Learner) -> dict[str, Any]:
-        """Return the learner's settings as the learner has them, and None for numbers that it does not use."""
+        """Return the learner's settings as the learner has them, and None for those it ignores."""
         settled = {name: getattr(learner, name) for name in LEARNER}
-        for name, uses in USED_BY.items():
-            if not uses(learner):
-                settled[name] = None
-            elif getattr(self, name) is None:
-                raise SwiftRLError(f"{name} is missing: this learner needs a number, such as {settled[name]}")
-        return settled
+        for name, value in settled.items():
+            if getattr(self, name) is None and name not in learner.without_effect:
+                raise SwiftRLError(f"{name} is missing: this learner needs a number, such as {value}")
+        return settled | dict.fromkeys(learner.without_effect)
 
     def _settled_data(self) -> dict[str, Any]:
         """Return what the fields about the data come to."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from swiftrl_core.learner import Algorithm, Learner
+from swiftrl_core.learner import SOMETIMES_IGNORED, Learner
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -26,14 +26,6 @@ ARROW = MappingProxyType({str: pa.string(), int: pa.int64(), float: pa.float64()
 
 FROM_THE_DATA = "reward_range"
 """The field of `Learner` that is no setting of a run."""
-
-USED_BY = MappingProxyType(
-    {
-        "alpha": lambda learner: not learner.decaying_alpha,
-        "epsilon": lambda learner: learner.algorithm == Algorithm.SARSA,
-    }
-)
-"""Numbers that only some learners use, each with which do; in the rows of the others they are null."""
 
 
 def _learner_settings() -> dict[str, type]:
@@ -49,7 +41,7 @@ LEARNER = MappingProxyType(_learner_settings())
 LearnerSettings = make_dataclass(
     "LearnerSettings",
     [
-        (name, kind | None if name in USED_BY else kind, field(default=getattr(Learner, name)))
+        (name, kind | None if name in SOMETIMES_IGNORED else kind, field(default=getattr(Learner, name)))
         for name, kind in LEARNER.items()
     ],
     namespace={
@@ -69,13 +61,13 @@ def plain(hint: Any) -> tuple[type, bool]:
     return typing.get_origin(hint) or hint, False
 
 
-def setting(default: Any, check: Check) -> Any:
+def checked(default: Any, check: Check) -> Any:
     """Return a dataclass field whose values take another check than its type's."""
     return field(default=default, metadata={"check": check})
 
 
 def checks(settings: type) -> dict[str, Check]:
-    """Return the check of each field of a dataclass, by its type if it was not made by `setting`.
+    """Return the check of each field of a dataclass, by its type if it was not made by `checked`.
 
     A check takes the name and the value of a setting and returns the value in its plain form: NumPy's scalars and whole
     floats as Python's own types, options as JSON values. It raises `SwiftRLError`.

@@ -1,5 +1,7 @@
 """A sweep's specification, a YAML file: read, checked and expanded before anything runs.
 
+An example::
+
     name: lake              # optional: names the folder of results
     base: {episodes: 200, tau: 10, backend: cpu}    # settings of all cells
     grid:                   # all combinations; or a list of such grids

@@ -7,8 +7,8 @@ import numpy as np
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import load_host_library
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER
+from swiftrl_core.learner.layout import kernel_headers
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "counting.c"
 HEADER = SOURCE.with_suffix(".h")
@@ -45,14 +45,14 @@ class Counter:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._library = load_host_library(
+        self._library = load_library(
             [SOURCE],
             {
                 "count_outcomes": (INT32, [POINTER, INT64, INT64, INT64, *[POINTER] * 6]),
                 "count_visits": (None, [POINTER, POINTER, INT64, INT64, POINTER]),
             },
-            {"NUMBER_FORMAT": problem.switches["NUMBER_FORMAT"]},
-            headers=[HEADER],
+            [HEADER, *kernel_headers()],
+            defines={"NUMBER_FORMAT": problem.switches["NUMBER_FORMAT"]},
         )
 
     def outcomes(self, records: np.ndarray) -> Outcomes:

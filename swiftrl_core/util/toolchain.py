@@ -50,16 +50,24 @@ def cpu_features() -> str:
 
 
 def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) -> Path:
-    """Run the C compiler once and cache what it makes.
+    """Run `zig cc` as `build` runs any compiler; `arguments` include the sources, not `-o`."""
+    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    return build(command, inputs, product, version=compiler_version())
+
+
+def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
+    """Run a compiler once and cache its product.
 
     Parameters
     ----------
-    arguments : sequence of str
-        Arguments of `zig cc`, sources included, without `-o`.
+    command : sequence of str
+        The program and its arguments, to which `-o` and a path are added.
     inputs : iterable of Path
         Every file whose bytes decide the product: sources, headers, linker scripts.
     product : str
         File name of the product, such as `engine.so`.
+    version : str
+        Differs from one release of the compiler to another.
 
     Returns
     -------
@@ -69,23 +77,7 @@ def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) ->
     Raises
     ------
     CompileError
-        If the compiler fails; the text ends with what it printed.
-    """
-    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
-    return build(command, inputs, product, version=compiler_version())
-
-
-def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
-    """Run any compiler's command once and cache what it makes; parameters and errors as for `compile_c`.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments, to which `-o` and a path are added.
-    inputs : iterable of Path
-    product : str
-    version : str
-        What tells one release of the compiler from another.
+        If the compiler fails; the text ends with its output.
     """
     target = cache_directory() / _key([version, *command], inputs) / product
     if target.exists():
@@ -102,8 +94,8 @@ def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, versi
 def compile_shared_library(
     sources: Sequence[Path],
     *,
-    headers: Iterable[Path] = (),
-    include_directories: Sequence[Path] = (),
+    headers: Sequence[Path] = (),
+    include_directories: Iterable[Path] = (),
     defines: Mapping[str, object] = MappingProxyType({}),
     flags: Sequence[str] = (),
     product: str | None = None,
@@ -116,7 +108,7 @@ def compile_shared_library(
         C files.
     headers : iterable of Path
         Files the sources include; part of the cache's key.
-    include_directories : sequence of Path
+    include_directories : iterable of Path
         Searched for headers.
     defines : mapping
         Macros, name to value.
@@ -131,7 +123,10 @@ def compile_shared_library(
 
 
 def load_library(
-    sources: Sequence[Path], functions: Mapping[str, tuple[type | None, Sequence[type]]], **options
+    sources: Sequence[Path],
+    functions: Mapping[str, tuple[type | None, Sequence[type]]],
+    headers: Sequence[Path] = (),
+    **options,
 ) -> ctypes.CDLL:
     """Compile C sources into a shared library and load it.
 
@@ -140,15 +135,19 @@ def load_library(
     sources : sequence of Path
     functions : mapping
         Name of each function that will be called, to the types of its result and its arguments.
+    headers : sequence of Path
+        Files the sources include, whose folders are searched.
     **options
-        Passed to `compile_shared_library`.
+        `defines`, `flags`: see `compile_shared_library`.
 
     Raises
     ------
     CompileError
         If the compiler fails.
     """
-    library = ctypes.CDLL(str(compile_shared_library(sources, **options)))
+    folders = sorted({header.parent for header in headers})
+    path = compile_shared_library(sources, headers=headers, include_directories=folders, **options)
+    library = ctypes.CDLL(str(path))
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence, Problem
-from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads
+from swiftrl_core.backend import Evidence, Population, Problem, TrainedAgents
+from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads, headers
 from swiftrl_core.learner import Algorithm, Sampling
-from swiftrl_core.learner.layout import load_host_library
-from swiftrl_core.training.population import Population, Trained
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 
 
-def train(population: Population, *, threads: int | None = None) -> Trained:
+def train(population: Population, *, threads: int | None = None) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured.
 
     The machine's `core_s` is the time that all threads together spent computing: what the work takes on one core,
@@ -50,7 +48,7 @@ def train(population: Population, *, threads: int | None = None) -> Trained:
         "lanes": lanes,
         "core_s": spent.core_s,
     }
-    return Trained(tables, 0.0, spent.wall_s, 0.0, Evidence.MEASURED, machine)
+    return TrainedAgents(tables, 0.0, spent.wall_s, 0.0, evidence=Evidence.MEASURED, machine=machine)
 
 
 def in_lanes(population: Population) -> bool:
@@ -71,8 +69,7 @@ def compile_lanes(problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
 
 
 def _load(source: str, functions: dict, problem: Problem, flags: Sequence[str] = ()) -> ctypes.CDLL:
-    headers = FOLDER.glob("*.h")
-    return load_host_library([FOLDER / source], functions, problem.switches, headers=headers, flags=flags)
+    return load_library([FOLDER / source], functions, headers(), defines=problem.switches, flags=flags)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import numpy as np
 from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.learner import MOST_TRANSITIONS, Algorithm, Sampling
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import load_host_library
+from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
@@ -75,6 +75,11 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def headers() -> list[Path]:
+    """Return all headers that C of this backend may include."""
+    return [*kernel_headers(), *sorted(FOLDER.glob("*.h"))]
+
+
 def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
     """Return engine.c and scalar.c built for a problem.
 
@@ -94,7 +99,7 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
         "train_cores": (None, [POINTER] * 7 + [INT64] * 2),
     }
     switches = problem.switches | {"EARLY_EXIT": int(early_exit)}
-    return load_host_library(SOURCES, functions, switches, headers=FOLDER.glob("*.h"), flags=flags)
+    return load_library(SOURCES, functions, headers(), defines=switches, flags=flags)
 
 
 class CpuBackend:

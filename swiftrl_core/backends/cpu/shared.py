@@ -13,7 +13,7 @@ import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import load_host_library
+from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.util import toolchain
 
 SOURCE = Path(__file__).parent / "shared.c"
@@ -38,7 +38,8 @@ class SharedTableBackend:
     def __init__(self, problem: Problem, cores: int) -> None:
         self._problem = problem
         functions = {"train_shared": (None, [toolchain.POINTER] * 3)}
-        self._train = load_host_library([SOURCE], functions, problem.switches).train_shared
+        library = toolchain.load_library([SOURCE], functions, kernel_headers(), defines=problem.switches)
+        self._train = library.train_shared
         self._cores = cores
         self._pool = ThreadPoolExecutor(cores)
 

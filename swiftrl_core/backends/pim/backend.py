@@ -5,12 +5,16 @@ import time
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
-from swiftrl_core.backends.pim.binding import PimSet, hardware_reason, open_dpu_set
+from swiftrl_core.backends.pim.binding import PimSet, open_dpu_set
 from swiftrl_core.backends.pim.dealing import compile_dealing, deal
 from swiftrl_core.backends.pim.kernels import compile_learner
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
+from swiftrl_core.backends.pim.sampled import open_sampled
 from swiftrl_core.learner import Update
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.errors import SwiftRLError
+
+__all__ = ["MRAM_BYTES", "TRANSITIONS", "PimBackend", "available", "open_backend", "open_sampled"]
 
 MRAM_BYTES = 64 * 2**20
 TRANSITIONS = "__sys_used_mram_end"
@@ -57,7 +61,7 @@ def open_backend(
         If there is no such kernel, the learner cannot use so many tasklets, the table does not fit, or there are not
         enough DPUs.
     """
-    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=hardware_reason() is None)
+    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=runs_on_hardware())
     dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
     return PimBackend(problem, dpus, tasklets, kernel)
 

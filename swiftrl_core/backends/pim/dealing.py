@@ -14,8 +14,8 @@ import numpy as np
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import constant, load_host_library, struct
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER
+from swiftrl_core.learner.layout import constant, kernel_headers, struct
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "dealing.c"
 
@@ -89,4 +89,5 @@ def compile_dealing() -> ctypes.CDLL:
         "count_words": (INT32, [POINTER] * 3 + [INT64] * 2),
         "deal_chunks": (INT32, [POINTER] * 5 + [INT64] * 5),
     }
-    return load_host_library([SOURCE], functions, {"NUMBER_FORMAT": constant("NUMBER_FORMAT_INT32")})
+    number_format = {"NUMBER_FORMAT": constant("NUMBER_FORMAT_INT32")}
+    return load_library([SOURCE], functions, kernel_headers(), defines=number_format)

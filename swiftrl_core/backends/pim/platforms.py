@@ -20,6 +20,11 @@ ON_HARDWARE = "backend=hw"
 PLATFORMS = ("auto", "hardware", "simulator")
 
 
+def runs_on_hardware() -> bool:
+    """Return whether DPUs are UPMEM hardware here rather than the simulator."""
+    return hardware_reason() is None
+
+
 def hardware_reason() -> str | None:
     """Return why no UPMEM hardware can be used here, or None if it can. Allocates one DPU to find out."""
     sdk, reason = _find_sdk()

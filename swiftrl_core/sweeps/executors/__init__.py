@@ -22,11 +22,13 @@ def make(name: str, *, workers: int | None = None, scheduler: str | None = None)
     if workers is not None and workers < 1:
         raise SwiftRLError(f"--workers is {workers}: give at least 1")
     if scheduler is not None and name != "dask":
-        raise SwiftRLError(f"--scheduler does not apply to --engine {name}: drop it, or use --engine dask")
+        raise SwiftRLError(
+            f"--scheduler does not apply to --executor {name}: drop it, or use --executor dask"
+        )
     if name == "serial":
         if workers not in (None, 1):
             raise SwiftRLError(
-                f"--workers {workers} does not apply to --engine serial: use --engine processes"
+                f"--workers {workers} does not apply to --executor serial: use --executor processes"
             )
         return Serial()
     if name == "processes":

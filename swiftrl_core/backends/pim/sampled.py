@@ -1,16 +1,21 @@
 """PIM at paper scale: the engine trains every core, the simulator runs the real kernel on a few of them.
 
-Simulating 2,000 DPUs for 2,000 episodes instruction by instruction takes hours; the engine on the CPU takes seconds and
-gives the same bits. So all cores are trained by the engine, and each round k of them also by the kernel in the
-simulator, from the same table. Their tables must be equal, or the run stops: that ties the simulated time to the
-computation it stands for. Kernel time is that of the slowest simulated DPU; transfers are those of all N DPUs.
+Simulating 2,000 DPUs for 2,000 episodes, instruction by instruction, takes hours; the engine on the CPU takes seconds
+and gives the same bits. So the engine trains all cores, and each round some of them are trained by the kernel in the
+simulator as well, from the same table. Their tables must be equal, or the run stops: this ties the simulated time to
+the computation it stands for. Kernel time is that of the slowest simulated DPU; transfers are those of all DPUs. No
+backend imports another: the engine is opened by its name.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
 from swiftrl_core.backend import Backend, Evidence, Problem, Round, open_backend
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
 from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.learner.chunks import Chunks
+from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
 
@@ -31,21 +36,9 @@ def open_sampled(problem: Problem, cores: int, simulated: int, **options) -> "Sa
     SwiftRLError
         If `simulated` is out of range, or `pim` would run on hardware, where every DPU runs anyway.
     """
-    if (
-        isinstance(simulated, bool)
-        or not isinstance(simulated, int | np.integer)
-        or not 1 <= simulated <= cores
-    ):
-        raise SwiftRLError(
-            f"simulated_dpus is {simulated!r}: give 'all', or a whole number from 1 to {cores} cores"
-        )
-    dpus = open_backend("pim", problem, int(simulated), **options)
-    if dpus.evidence != Evidence.SIMULATED:
-        dpus.close()
-        raise SwiftRLError(
-            f"simulated_dpus is {simulated}, but this machine has UPMEM hardware, where all DPUs run: leave it out"
-        )
-    return SampledPim(problem, cores, open_backend("cpu", problem, cores), dpus, int(simulated))
+    simulated = sample_size(simulated, cores)
+    dpus = open_backend("pim", problem, simulated, **options)
+    return SampledPim(problem, cores, open_backend("cpu", problem, cores), dpus, simulated)
 
 
 class SampledPim:
@@ -97,7 +90,13 @@ class SampledPim:
         trained = self._engine.run_round(table, episodes, targets)
         simulated = self._dpus.run_round(table, episodes, targets)
         self._rounds += 1
-        self._require_equal(simulated.tables, trained.tables[self._chosen])
+        require_equal(
+            simulated.tables,
+            trained.tables[self._chosen],
+            self._problem,
+            lambda row: f"DPU {self._chosen[row]}",
+            f"round {self._rounds}, ",
+        )
         tables_down = 1 if targets is None else 2
         down = self._transfer("to_dpu", 4, "broadcast")
         down += tables_down * self._transfer("to_dpu", self._table_bytes, "broadcast")
@@ -119,28 +118,20 @@ class SampledPim:
     def _transfer(self, direction: str, nbytes: int, kind: str = "parallel") -> float:
         return transfer_seconds(self._profile, direction, self._cores, nbytes, kind)
 
-    def _require_equal(self, simulated: np.ndarray, trained: np.ndarray) -> None:
-        # Where a table has left single precision, as the run will say, kernels need not order its NaNs alike.
-        finite = np.isfinite(simulated).all(axis=1) | np.isfinite(trained).all(axis=1)
-        differs = simulated.view(np.uint32) != trained.view(np.uint32)
-        unequal = np.argwhere(differs & finite[:, np.newaxis])
-        if len(unequal):
-            row, entry = unequal[0]
-            state, action = divmod(int(entry), self._problem.n_actions)
-            raise SwiftRLError(
-                f"DPU {self._chosen[row]} differs from the engine in round {self._rounds}, state {state}, action "
-                f"{action}: the kernel has {simulated[row, entry]!r}, the engine {trained[row, entry]!r}; kernel and "
-                "engine no longer follow the same rule, so the simulated time would stand for another computation"
-            )
-
 
 def busiest(chunks: Chunks, count: int) -> np.ndarray:
-    """Return the cores with the most work to expect: the longest chunks, among them those that bootstrap most.
+    """Return the cores that should have the most work: the longest chunks, among them those that bootstrap most.
 
     A transition that terminates skips the scan of the next state's row and the multiplication by gamma, so a DPU with
-    few of them is slow. Seen on 100 DPUs with 500 transitions each and 20 episodes: the slowest of 8 chosen so takes
-    0.04 to 0.3 % less than the slowest of all on FrozenLake and 1.7 to 1.9 % less on Taxi, all of it in the first
-    rounds, while tables still hold zeros.
+    few of them is slow. Measured on 100 DPUs with 500 transitions each and 20 episodes: the slowest of 8 chosen in this
+    way takes 0.04 to 0.3 % less than the slowest of all on FrozenLake and 1.7 to 1.9 % less on Taxi, all of it in the
+    first rounds, while tables still hold zeros.
+
+    Parameters
+    ----------
+    chunks : Chunks
+    count : int
+        How many to choose, from 1 to all.
 
     Returns
     -------
@@ -149,3 +140,48 @@ def busiest(chunks: Chunks, count: int) -> np.ndarray:
     terminal = np.add.reduceat(chunks.records["step"] >> 31, chunks.starts[:-1], dtype=np.int64)
     order = np.lexsort((terminal, -chunks.lengths))
     return np.sort(order[:count])
+
+
+def sample_size(simulated: int | str, dpus: int) -> int:
+    """Return how many of the DPUs to simulate, checked.
+
+    Raises
+    ------
+    SwiftRLError
+        If it is not a whole number from 1 to `dpus`, or this machine has UPMEM hardware.
+    """
+    if isinstance(simulated, str):
+        raise SwiftRLError(f"simulated_dpus is {simulated!r}: give 'all', or a whole number from 1 to {dpus}")
+    simulated = whole_number(simulated, "simulated_dpus", 1, dpus)
+    if runs_on_hardware():
+        raise SwiftRLError(
+            f"simulated_dpus is {simulated}, but this machine has UPMEM hardware, where all DPUs run: leave it out"
+        )
+    return simulated
+
+
+def require_equal(
+    simulated: np.ndarray, trained: np.ndarray, problem: Problem, name: Callable[[int], str], when: str = ""
+) -> None:
+    """Raise `SwiftRLError` if a simulated table differs from the engine's in a bit.
+
+    Parameters
+    ----------
+    simulated, trained : arrays (tables, entries)
+    problem : Problem
+    name : callable
+        From a row to the DPU or agent whose table it is.
+    when : str
+        The round, where there is more than one.
+    """
+    # Where a table has left single precision, as the run will report, kernels need not order its NaNs alike.
+    finite = np.isfinite(simulated).all(axis=1) | np.isfinite(trained).all(axis=1)
+    unequal = np.argwhere((simulated.view(np.uint32) != trained.view(np.uint32)) & finite[:, np.newaxis])
+    if len(unequal):
+        row, entry = unequal[0]
+        state, action = divmod(int(entry), problem.n_actions)
+        raise SwiftRLError(
+            f"{name(row)} differs from the engine in {when}state {state}, action {action}: the kernel has "
+            f"{simulated[row, entry]!r}, the engine {trained[row, entry]!r}; kernel and engine no longer follow the "
+            "same rule, so the simulated time would stand for another computation"
+        )
