@@ -7,8 +7,9 @@ import numpy as np
 from swiftrl_core.backend import Evidence, Population
 from swiftrl_core.backends.cpu.agents import train
 from swiftrl_core.data import collect
+from swiftrl_core.experiments.multi_agent_probe import spread
 from swiftrl_core.learner import Learner, NumberFormat
-from swiftrl_core.training.agents import populate, spread
+from swiftrl_core.training.agents import populate
 
 ENVIRONMENTS = ("frozenlake", "taxi")
 TRANSITIONS = 10_000

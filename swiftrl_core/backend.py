@@ -86,10 +86,6 @@ class Population:
         """Whether every agent learns from all records."""
         return bool(np.all(self.args["transitions"] == len(self.records)))
 
-    def select(self, chosen: np.ndarray) -> "Population":
-        """Return some of the agents, those whose numbers are in `chosen` (m,), on the same records."""
-        return Population(self.problem, self.records, self.starts[chosen], self.args[chosen])
-
 
 @dataclass(frozen=True, eq=False)
 class Round:

@@ -230,8 +230,8 @@ def _make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
 
 def _read(env_id: str, kwargs: dict[str, Any], env: gymnasium.Env) -> Environment:
     """Read identity and dynamics from a made environment."""
-    n_states = _size(env_id, "observation", env.observation_space)
-    n_actions = _size(env_id, "action", env.action_space)
+    n_states = size_of(env_id, "observation", env.observation_space)
+    n_actions = size_of(env_id, "action", env.action_space)
     table = getattr(env.unwrapped, "P", None)
     if table is None:
         raise SwiftRLError(
@@ -260,11 +260,11 @@ def _read(env_id: str, kwargs: dict[str, Any], env: gymnasium.Env) -> Environmen
     )
 
 
-def _size(env_id: str, kind: str, space: gymnasium.Space) -> int:
+def size_of(env_id: str, kind: str, space: gymnasium.Space) -> int:
+    """Return n of a space Discrete(n) that starts at 0, or raise `SwiftRLError`."""
     if not isinstance(space, Discrete) or space.start != 0:
         raise SwiftRLError(
-            f"{env_id} has the {kind} space {space}, but a Q-table needs Discrete(n) that starts at 0; "
-            f"choose one of {', '.join(SHORT_NAMES)}"
+            f"{env_id} has the {kind} space {space}, but a Q-table needs Discrete(n) that starts at 0"
         )
     return int(space.n)
 

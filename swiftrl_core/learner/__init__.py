@@ -18,18 +18,6 @@ from swiftrl_core.learner.learner import (
 )
 
 __all__ = [
-    "BEYOND_THE_PAPER",
-    "CHOICES",
-    "LARGEST_COEFFICIENT_ERROR",
-    "MOST_TRANSITIONS",
-    "SOMETIMES_IGNORED",
-    "Aggregation",
-    "Algorithm",
-    "AlphaSchedule",
-    "Bootstrap",
-    "Learner",
-    "NumberFormat",
-    "Sampling",
-    "Update",
-    "random_states",
-]
+    "BEYOND_THE_PAPER", "CHOICES", "LARGEST_COEFFICIENT_ERROR", "MOST_TRANSITIONS", "SOMETIMES_IGNORED", "Aggregation",
+    "Algorithm", "AlphaSchedule", "Bootstrap", "Learner", "NumberFormat", "Sampling", "Update", "random_states",
+]  # fmt: skip

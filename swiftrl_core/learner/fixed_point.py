@@ -1,6 +1,6 @@
-"""The host's side of `dpu_src/fixed_point.h`: coefficients, the proof that products fit, the error bound.
+"""The host's side of `dpu_src/fixed_point.h`: coefficients, and the proof that products fit.
 
-The header states the two rules and derives the range and the bound; this module evaluates them for a learner.
+The header states the two rules and derives the range; this module evaluates them for a learner.
 """
 
 from dataclasses import dataclass
@@ -54,25 +54,6 @@ class Coefficients:
     def largest_gap(self) -> float:
         """Update vr: the largest `|Tbar - Qbar|`, in units, that a round may start with; see `fixed_point.h`."""
         return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
-
-    def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:
-        """Return the largest possible distance to exact arithmetic, in values (not units); see `fixed_point.h`.
-
-        Of update td with a constant alpha. Of update vr it is known where it rests: 1 / (1 - gamma) units at most.
-
-        Parameters
-        ----------
-        alpha, gamma : float
-            What the exact computation uses.
-        averagings : int
-            How often tables were averaged; each adds half a unit.
-        """
-        alpha_off = abs(float(self.alpha_used) - alpha)
-        gamma_off = abs(float(self.gamma_used) - gamma)
-        largest = max(self.high, -self.low)
-        step_error = 1 + alpha_off * (self.high - self.low)
-        units = (1 + gamma_off * largest + step_error / alpha) / (1 - gamma) + averagings / 2
-        return units / self.scale
 
 
 def decimal_coefficients(

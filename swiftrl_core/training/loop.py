@@ -197,7 +197,12 @@ def train(
     """
     chunks = split(dataset, learner, schedule.cores)
     problem = Problem(learner, dataset.n_states, dataset.n_actions, schedule.seed)
-    machine = _open(backend, problem, schedule.cores, simulated_dpus, options)
+    if simulated_dpus == "all":
+        machine = open_backend(backend, problem, schedule.cores, **options)
+    elif backend != "pim":
+        raise SwiftRLError(f"simulated_dpus does not apply to backend {backend}: leave it out, or use pim")
+    else:
+        machine = usable(backend).open_sampled(problem, schedule.cores, simulated_dpus, **options)
     shape = (dataset.n_states, dataset.n_actions)
 
     def report(episodes: int, table: np.ndarray) -> None:
@@ -232,14 +237,6 @@ def _require_finite(table: np.ndarray, learner: Learner, dataset: Dataset) -> No
             f"{wrong} of {table.size} entries of the Q-table are not finite: rewards from {low:g} to {high:g} at gamma "
             f"{learner.gamma:g} leave single precision; scale the rewards down"
         )
-
-
-def _open(backend: str, problem: Problem, cores: int, simulated_dpus: int | str, options: dict) -> Backend:
-    if simulated_dpus == "all":
-        return open_backend(backend, problem, cores, **options)
-    if backend != "pim":
-        raise SwiftRLError(f"simulated_dpus does not apply to backend {backend}: leave it out, or use pim")
-    return usable(backend).open_sampled(problem, cores, simulated_dpus, **options)
 
 
 def _run_rounds(
