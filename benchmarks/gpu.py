@@ -45,7 +45,7 @@ def measure(dataset: Dataset, learner: Learner, cores: int, machine: Backend, ro
         done = []
         for _ in range(rounds + 1):
             done.append(machine.run_averaged_round(table, EPISODES))
-            table = done[-1].table
+            (table,) = done[-1].tables
         del done[0]  # it warms up
     finally:
         machine.close()

@@ -1,6 +1,6 @@
-"""PIM at the paper's scale, by the clock: 2,000 DPUs for 2,000 episodes, eight of them simulated.
+"""Wall-clock time of PIM at the paper's scale, 2,000 DPUs for 2,000 episodes, eight of them simulated: `swiftrl bench`.
 
-`seconds` are measured, `kernel_s` is what the simulator says 2,000 DPUs would take to learn.
+`seconds` is measured on this machine; `kernel_s` is the kernel time of 2,000 DPUs, simulated.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Throughput of small runs in a sweep, and the overhead of each executor; part of `swiftrl bench`."""
+"""The rate of a sweep of small runs, and the time that each executor adds to a run: `swiftrl bench`."""
 
 import importlib.util
 import tempfile
@@ -22,11 +22,11 @@ SMALL = {
     "backend_options": {"threads": 1},
     "monte_carlo_episodes": 0,
 }
-"""A small run, of which a sweep may have thousands: 40,000 updates."""
+"""A small run, of the kind that sweeps have by the thousand: 40,000 updates."""
 
 
 class _Clock:
-    """Notes when the first and the last outcome came back."""
+    """Records when the first and the last outcome came back."""
 
     def __init__(self) -> None:
         self.first = self.last = 0.0
@@ -37,36 +37,36 @@ class _Clock:
 
 
 def rows(runs: int = RUNS, workers: int = WORKERS) -> list[dict]:
-    """Run the same small runs with each executor, rows kept on disk as in any sweep.
+    """Execute the same small runs with each executor; rows are kept on disk as in any sweep.
 
     Parameters
     ----------
     runs : int
         At least 2.
     workers : int
-        Of the executors that have several.
+        Number of workers, for executors that have several.
 
     Returns
     -------
     list of dict
-        `executor`, `workers`, `runs`, `runs_per_s` (the executor's start included), `started_s` (until the first
-        outcome) and `overhead_ms`: workers' time per run from then on, less that of the serial executor.
+        `executor`, `workers`, `runs`, `runs_per_s` (including the executor's start), `started_s` (until the first run
+        came back) and `overhead_ms`: the workers' time for a run from then on, minus that of the serial executor.
     """
-    jobs = combine(SMALL | {"seed": list(range(runs))})
-    _run(jobs[:1], "serial", 1)  # compiles the engine
-    measured = [_run(jobs, name, 1 if name == "serial" else workers) for name in _available()]
+    asked = combine(SMALL | {"seed": list(range(runs))})
+    _run(asked[:1], "serial", 1)  # compiles the engine of backend cpu
+    measured = [_run(asked, name, 1 if name == "serial" else workers) for name in _executors()]
     serial = measured[0]["worker_ms"]
     return [row | {"overhead_ms": row.pop("worker_ms") - serial} for row in measured]
 
 
 def table(measured: list[dict]) -> str:
     """Return the rows as text."""
-    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms a run':>18}"
-    form = "{executor:10} {workers:7} {runs_per_s:8.1f} {started_s:8.2f} {overhead_ms:18.2f}"
+    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms a run':>19}"
+    form = "{executor:10} {workers:7} {runs_per_s:8.1f} {started_s:8.2f} {overhead_ms:19.2f}"
     return "\n".join([head, *(form.format(**row) for row in measured)])
 
 
-def _available() -> tuple[str, ...]:
+def _executors() -> tuple[str, ...]:
     return tuple(
         name
         for name in executors.EXECUTORS
@@ -74,11 +74,11 @@ def _available() -> tuple[str, ...]:
     )
 
 
-def _run(jobs: list[Run], name: str, workers: int) -> dict:
+def _run(runs: list[Run], name: str, workers: int) -> dict:
     clock = _Clock()
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        plan = make_plan(jobs, store)
+        plan = make_plan(runs, store)
         executor = executors.make(name, workers=workers)
         start = time.perf_counter()
         summary = execute(plan, store, executor, show_progress=False, on_outcome=clock.note)
@@ -86,8 +86,8 @@ def _run(jobs: list[Run], name: str, workers: int) -> dict:
     return {
         "executor": name,
         "workers": workers,
-        "runs": len(jobs),
-        "runs_per_s": len(jobs) / (clock.last - start),
+        "runs": len(runs),
+        "runs_per_s": len(runs) / (clock.last - start),
         "started_s": clock.first - start,
-        "worker_ms": 1e3 * workers * (clock.last - clock.first) / max(len(jobs) - 1, 1),
+        "worker_ms": 1e3 * workers * (clock.last - clock.first) / max(len(runs) - 1, 1),
     }

@@ -86,10 +86,6 @@ class Population:
         """Whether every agent learns from all records."""
         return bool(np.all(self.args["transitions"] == len(self.records)))
 
-    def select(self, chosen: np.ndarray) -> "Population":
-        """Return some of the agents, those whose numbers are in `chosen` (m,), on the same records."""
-        return Population(self.problem, self.records, self.starts[chosen], self.args[chosen])
-
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -98,12 +94,14 @@ class Round:
     Attributes
     ----------
     tables : array (cores, entries)
-        In the number format's raw units.
+        In the number format's raw units; (1, entries), their mean, where the backend averaged them.
     down_s, kernel_s, up_s : float
         Seconds to broadcast the table to all cores, to learn, and to gather their tables.
     executed_updates : int or None
         Updates really made, over all cores; None where that is all of them. Fewer where the backend left out
         episodes that could not change a bit.
+    averaging_s : float
+        Seconds of the backend to average the tables, where it did.
     """
 
     tables: np.ndarray
@@ -111,30 +109,7 @@ class Round:
     kernel_s: float
     up_s: float
     executed_updates: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class AveragedRound:
-    """The result of a round whose tables the backend has averaged.
-
-    Attributes
-    ----------
-    table : array (entries,)
-        The mean of all cores' tables, in the number format's raw units, to the bits of `aggregation.mean`.
-    down_s, kernel_s, up_s : float
-        Seconds, as in `Round`.
-    averaging_s : float
-        Seconds to average.
-    executed_updates : int or None
-        As in `Round`.
-    """
-
-    table: np.ndarray
-    down_s: float
-    kernel_s: float
-    up_s: float
-    averaging_s: float
-    executed_updates: int | None = None
+    averaging_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -182,10 +157,10 @@ class AveragingBackend(Backend, Protocol):
     The round loop uses it for learners that synchronise as the paper does.
     """
 
-    def run_averaged_round(self, table: np.ndarray, episodes: int) -> AveragedRound:
-        """Make a round from `table` (entries,) and average its tables.
+    def run_averaged_round(self, table: np.ndarray, episodes: int) -> Round:
+        """Make a round as `run_round` does, and average its tables to the bits of `aggregation.mean`.
 
-        A table that is the very array which the last round returned is on the machine already.
+        A table that is a view of what the last averaged round returned is on the machine already.
         """
 
 

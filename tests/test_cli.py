@@ -17,7 +17,7 @@ from pyarrow import parquet
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.cli import benches, main
 from swiftrl_core.cli.app import COMMANDS, make_parser
-from swiftrl_core.data import Dataset, load, save
+from swiftrl_core.data import Dataset, environments, load, save
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule
 from swiftrl_core.util.files import sha256_file
@@ -208,7 +208,10 @@ def test_rewards_that_are_no_numbers_are_refused(tmp_path, lake, capsys):
         (["--sampling", "RAN", "--bootstrap", "frozen"], "bootstrap frozen does not apply to sampling RAN"),
         (["--tasklets", "1", "--backend", "cpu"], "--tasklets does not apply to --backend cpu"),
         (["--simulated-dpus", "2", "--backend", "cpu"], "--simulated-dpus does not apply to --backend cpu"),
-        (["--simulated-dpus", "9"], "simulated_dpus is 9: give 'all', or a whole number from 1 to 4"),
+        (
+            ["--simulated-dpus", "9"],
+            "simulated_dpus is 9; expected a whole number of at least 1 and at most 4",
+        ),
         (["--hardware", "cray"], "cray"),
         (["--epsilon", "0.2"], "--epsilon does not apply to q_learning"),
         (["--alpha", "0.2", "--alpha-schedule", "rescaled_linear"], "does not apply to rescaled_linear"),
@@ -308,6 +311,18 @@ def test_values_beyond_single_precision_are_an_error_not_a_result(tmp_path, caps
     save(Dataset(index, index, huge, index, flags, flags, index, 1, 1), path)
     refused(train_arguments(path, tmp_path / "out", "--episodes", "50", "--alpha", "1"), capsys, "not finite")
     assert not list((tmp_path / "out").glob("*"))
+
+
+def test_train_resolves_the_environment_once(tmp_path, lake, monkeypatch):
+    resolved, read = [], environments._read
+
+    def counted(env_id, *more):
+        resolved.append(env_id)
+        return read(env_id, *more)
+
+    monkeypatch.setattr(environments, "_read", counted)
+    assert main(train_arguments(lake, tmp_path / "out", "--env", "frozenlake")) == 0
+    assert resolved == ["FrozenLake-v1"]
 
 
 @pytest.mark.parametrize("backend", ["pim", "cpu"])

@@ -121,7 +121,7 @@ def test_results_tell_nominal_from_executed_updates():
 def test_the_benchmark_measures_every_contender(capsys):
     measured = bench.rows((bench.Case("frozenlake", 4000, 2),), repetitions=1, cores=64)
     names = {row["name"] for row in measured}
-    assert {"engine", "cpu-local", "cpu-shared", "NumPy over cores", "model: count and solve"} <= names
+    assert {"engine", "cpu-local", "cpu-shared", "NumPy over cores", "exact: count and solve"} <= names
     for row in measured:
         assert row["ns_per_update"] > 0
         assert row["env"] == "frozenlake"

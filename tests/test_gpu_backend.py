@@ -169,7 +169,7 @@ class TickingMachine:
 
     def run_averaged_round(self, table, episodes):
         kernel_s, self._kernel_s = self._kernel_s, 2.0
-        return backends.AveragedRound(table, 0.0, kernel_s, 0.0, 0.5)
+        return backends.Round(table[np.newaxis], 0.0, kernel_s, 0.0, averaging_s=0.5)
 
     def close(self):
         pass

@@ -11,6 +11,7 @@ from swiftrl_core.data import collect
 from swiftrl_core.experiments import kernel_study, kernel_variants
 from swiftrl_core.experiments.kernel_study import Size
 from swiftrl_core.experiments.kernel_variants import Kind
+from swiftrl_core.experiments.precision import error_bound
 from swiftrl_core.learner import Learner, NumberFormat
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training.loop import Schedule, train
@@ -62,7 +63,7 @@ def test_no_more_than_the_bound_is_modelled(small):
 
 def test_the_error_to_doubles_is_within_what_is_proved(small):
     """Also that the reference draws as the kernel does: a transition drawn otherwise is off by much more."""
-    bound = Learner(number_format="INT32").coefficients.error_bound(0.1, 0.95, kernel_variants.ROUNDS)
+    bound = error_bound(Learner(number_format="INT32").coefficients, 0.1, 0.95, kernel_variants.ROUNDS)
     errors = small[small["kind"] != Kind.OTHER_LEARNER].groupby("number_format")["max_error"].max()
     assert 0 < errors["INT32"] < bound / 5
     assert errors["FP32"] < 1e-6
@@ -118,7 +119,7 @@ def test_the_figure_and_the_sentences_take_any_study(small):
     figure = kernel_study.fig_kernel_study(small)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [f"FrozenLake, {number_format}, {sampling}" for _, number_format, sampling in CASES]
-    assert "Simulated, but for the bound" in figure.get_supxlabel()
+    assert "Simulated, except the bound" in figure.get_supxlabel()
     assert len(kernel_study.summary_kernel_study(small)) == len(CASES)
     assert kernel_study.verdicts(small)["verdict"].notna().all()
 

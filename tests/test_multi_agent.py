@@ -19,13 +19,13 @@ from swiftrl_core.backends.pim import agents as pim_agents
 from swiftrl_core.backends.pim import kernels, sampled
 from swiftrl_core.data import Dataset, collect, environments, evaluation
 from swiftrl_core.experiments import multi_agent as experiment
-from swiftrl_core.experiments.multi_agent_probe import Agents, agreement, majority
+from swiftrl_core.experiments.multi_agent_probe import Agents, agreement, majority, spread
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.manifest import write_agents
 from swiftrl_core.training import aggregation
-from swiftrl_core.training.agents import populate, spread, train_agents
+from swiftrl_core.training.agents import populate, train_agents
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import sha256_file
 

@@ -171,6 +171,11 @@ def test_unpacked_wheel_trains_on_simulated_dpus_from_its_own_sources(wheel, tmp
     schedule = ("--dpus", "2", "--episodes", "2", "--tau", "1")
     python(*cli, "train", "--data", "lake.parquet", "--backend", "pim", *schedule, "--out", "run")
     assert np.load(work / "run" / "q_table.npy").shape == (16, 4)
+    bench = [sys.executable, *cli, "bench"]
+    done = subprocess.run(bench, capture_output=True, text=True, cwd=work, env=environment)
+    assert done.returncode == 1
+    assert "run `swiftrl bench` from a clone" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_console_script_is_the_command_line():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.backend import AveragedRound, Problem, Round, open_backend
+from swiftrl_core.backend import Problem, Round, open_backend
 from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
@@ -161,7 +161,7 @@ class AveragingLedger(Ledger):
     def run_averaged_round(self, table, episodes):
         *_, averaging, _ = times_of(self.made)
         done = self.run_round(table, episodes, None)
-        return AveragedRound(table, done.down_s, done.kernel_s, done.up_s, averaging, done.executed_updates)
+        return replace(done, averaging_s=averaging)
 
 
 class Host:

@@ -6,6 +6,7 @@ expectation itself is a few hundred small sums; the estimate stands beside it be
 """
 
 import math
+from contextlib import closing
 from typing import Literal
 
 import numpy as np
@@ -48,12 +49,11 @@ def value_iteration(environment: str | Environment, gamma: float) -> np.ndarray:
     SwiftRLError
         If gamma is out of range or ``P`` is not exact.
     """
-    environment = _exact(environment)
+    environment, reward, continues = _exact(environment)
     if not (isinstance(gamma, (int, float, np.number)) and 0 <= gamma < 1):
         raise SwiftRLError(f"gamma is {gamma!r}; value iteration needs a number of at least 0 and below 1")
     gamma = float(gamma)
-    reward = _expected_reward(environment)
-    continues = gamma * _continuation(environment)
+    continues = gamma * continues
     if gamma == 0:
         return reward
     scale = max(abs(bound) for bound in environment.reward_range)
@@ -137,6 +137,17 @@ def exact_return(
     ------
     SwiftRLError
         If the table does not fit the environment or holds a NaN, or ``P`` is not exact.
+
+    Examples
+    --------
+    A table of zeros always takes the lowest action, left, and never reaches the goal:
+
+    >>> import numpy as np
+    >>> from swiftrl_core import exact_return
+    >>> exact_return("frozenlake", np.zeros((16, 4)))
+    0.0
+    >>> round(exact_return("frozenlake", np.zeros((16, 4)), ties="mean"), 4)
+    0.0139
     """
     environment = resolve(environment)
     return policy_return(environment, _fitting_policy(environment, q, ties), step_limit)
@@ -161,13 +172,13 @@ def policy_return(environment: str | Environment, policy: np.ndarray, step_limit
     SwiftRLError
         If the policy does not fit the environment or is no distribution, or ``P`` is not exact.
     """
-    environment = _exact(environment)
+    environment, reward, continues = _exact(environment)
     policy = np.asarray(policy, np.float64)
     check_shape(environment, policy, "policy")
     if not (policy.min() >= 0 and np.allclose(policy.sum(axis=1), 1, rtol=0, atol=1e-9)):
         raise SwiftRLError("a policy holds action probabilities: each row must be non-negative and sum to 1")
-    reward = np.sum(policy * _expected_reward(environment), axis=1)
-    flow = policy[:, :, None] * _continuation(environment)
+    reward = np.sum(policy * reward, axis=1)
+    flow = policy[:, :, None] * continues
     source, *rest = np.nonzero(flow)
     target, weight = environment.next_state[source, *rest], flow[source, *rest]
     alive, total = environment.start, 0.0
@@ -187,8 +198,7 @@ def optimal_return(environment: str | Environment, step_limit: int | None = None
     SwiftRLError
         If ``P`` is not exact or the step limit is not a positive whole number.
     """
-    environment = _exact(environment)
-    reward, continues = _expected_reward(environment), _continuation(environment)
+    environment, reward, continues = _exact(environment)
     value = np.zeros(environment.n_states)
     for _ in range(_limit(environment, step_limit)):
         value = (reward + np.sum(continues * value[environment.next_state], axis=2)).max(axis=1)
@@ -250,8 +260,7 @@ def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int
 def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:
     """Return the returns of episodes stepped in Gymnasium, (episodes,) float64."""
     returns = np.zeros(episodes)
-    env = environment.make()
-    try:
+    with closing(environment.make()) as env:
         for episode in range(episodes):
             state, _ = env.reset(seed=seed if episode == 0 else None)
             for _ in range(_limit(environment, None)):
@@ -259,30 +268,19 @@ def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed
                 returns[episode] += reward
                 if terminated or truncated:
                     break
-    finally:
-        env.close()
     return returns
 
 
-def _exact(environment: str | Environment) -> Environment:
-    """Resolve an environment and refuse one whose ``P`` is not what `step` does."""
+def _exact(environment: str | Environment) -> tuple[Environment, np.ndarray, np.ndarray]:
+    """Return an environment whose ``P`` is exact, its expected rewards (S, A), the chances of going on (S, A, K)."""
     environment = resolve(environment)
     if environment.inexact:
         raise SwiftRLError(
-            f"{environment.env_id} with {environment.kwargs} has no exact evaluation: "
-            f"{environment.inexact}; use monte_carlo_return"
+            f"{environment.env_id} with {environment.kwargs} has no exact evaluation: {environment.inexact}; use "
+            "monte_carlo_return"
         )
-    return environment
-
-
-def _expected_reward(environment: Environment) -> np.ndarray:
-    """Return the expected immediate reward, (S, A) float64."""
-    return np.sum(environment.probability * environment.reward, axis=2)
-
-
-def _continuation(environment: Environment) -> np.ndarray:
-    """Return the probability of each outcome after which the episode goes on, (S, A, K) float64."""
-    return np.where(environment.terminated, 0.0, environment.probability)
+    reward = np.sum(environment.probability * environment.reward, axis=2)
+    return environment, reward, np.where(environment.terminated, 0.0, environment.probability)
 
 
 def _limit(environment: Environment, step_limit: int | None) -> int:

@@ -15,9 +15,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
 
-from swiftrl_core.data.environments import SHORT_NAMES, Environment, base_id, resolve
+from swiftrl_core.data.environments import SHORT_NAMES, Environment, base_id, resolve, size_of
 from swiftrl_core.data.transitions import Dataset
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -89,7 +88,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
             "`minari list local` says which it has, `minari download ID` gets others"
         ) from error
     sizes = [
-        _size(dataset_id, kind, space)
+        size_of(dataset_id, kind, space)
         for kind, space in (("observation", stored.observation_space), ("action", stored.action_space))
     ]
     environment = _environment(dataset_id, stored.env_spec) if environment is None else resolve(environment)
@@ -127,18 +126,17 @@ def save(dataset: Dataset, dataset_id: str) -> Estimate:
     if path.exists():
         raise SwiftRLError(f"Minari has a data set {dataset_id} already: choose another name or version")
     environment = _known_environment(dataset)
+    edges = [0, *(np.flatnonzero(np.diff(dataset.episode)) + 1).tolist(), len(dataset)]
     buffers = [
         EpisodeBuffer(
             id=number,
-            observations=np.append(dataset.state[rows], dataset.next_state[rows][-1])
-            .astype(np.int64)
-            .tolist(),
-            actions=dataset.action[rows].astype(np.int64).tolist(),
+            observations=[*dataset.state[rows].tolist(), int(dataset.next_state[rows][-1])],
+            actions=dataset.action[rows].tolist(),
             rewards=dataset.reward[rows].tolist(),
             terminations=dataset.terminated[rows].tolist(),
             truncations=dataset.truncated[rows].tolist(),
         )
-        for number, rows in enumerate(_episodes(dataset))
+        for number, rows in enumerate(itertools.starmap(slice, itertools.pairwise(edges)))
     ]
     try:
         minari.create_dataset_from_buffers(
@@ -166,12 +164,6 @@ def _minari() -> Any:
     return minari
 
 
-def _size(dataset_id: str, kind: str, space: Any) -> int:
-    if not isinstance(space, Discrete) or space.start != 0:
-        raise SwiftRLError(f"{dataset_id} has the {kind} space {space}: a Q-table needs Discrete(n) from 0")
-    return int(space.n)
-
-
 def _environment(dataset_id: str, spec: Any) -> Environment:
     """Resolve the environment that a data set names, in the version that is installed here."""
     if spec is None:
@@ -187,13 +179,6 @@ def _known_environment(dataset: Dataset) -> Environment:
     if env_id is None:
         raise SwiftRLError("the data set does not know its environment, which Minari stores with it: name it")
     return resolve(env_id, **dataset.metadata.get("kwargs", {}))
-
-
-def _episodes(dataset: Dataset) -> Iterator[slice]:
-    """Yield the rows of each episode."""
-    edges = [0, *(np.flatnonzero(np.diff(dataset.episode)) + 1).tolist(), len(dataset)]
-    for start, stop in itertools.pairwise(edges):
-        yield slice(start, stop)
 
 
 def _columns(dataset_id: str, episodes: Iterator[Any]) -> dict[str, np.ndarray]:

@@ -58,6 +58,15 @@ class Dataset:
     SwiftRLError
         If a column has the wrong type or length, a value is out of range (the error names the first such row, counted
         from 0), or a terminal state of the environment occurs as `state`.
+
+    Examples
+    --------
+    >>> from swiftrl_core import collect
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> int(lake.terminated.sum()), lake.reward_range, lake.metadata["env_id"]
+    (75, (0.0, 1.0), 'FrozenLake-v1')
+    >>> lake.rows(0, 3).state
+    array([0, 0, 1], dtype=int32)
     """
 
     state: np.ndarray
@@ -163,23 +172,17 @@ class Dataset:
         return Dataset(**columns, n_states=self.n_states, n_actions=self.n_actions, metadata=self.metadata)
 
 
-@dataclass(frozen=True)
-class Place:
-    """How an error names a transition: rows count from 0, lines from 1."""
-
-    unit: str
-    first: int
-
-
-ROW, LINE = Place("row", 0), Place("line", 1)
+Place = tuple[str, int]
+ROW, LINE = ("row", 0), ("line", 1)
+"""How an error names a transition: rows count from 0, lines from 1."""
 
 
 def refuse_first(wrong: np.ndarray, place: Place, complaint: str, *values: np.ndarray) -> None:
     """Raise `SwiftRLError` if any element is True, naming the first; `complaint` is formatted with its values."""
     index = int(np.argmax(wrong))
     if wrong[index]:
-        values_there = (value[index] for value in values)
-        raise SwiftRLError(f"{place.unit} {place.first + index}: {complaint.format(*values_there)}")
+        (unit, first), found = place, (value[index] for value in values)
+        raise SwiftRLError(f"{unit} {first + index}: {complaint.format(*found)}")
 
 
 def _check_columns(dataset: Dataset) -> None:
@@ -191,10 +194,9 @@ def _check_columns(dataset: Dataset) -> None:
         raise SwiftRLError("the data set holds no transitions; at least one is needed")
     for name, dtype in COLUMNS.items():
         column = getattr(dataset, name)
-        if not isinstance(column, np.ndarray) or column.dtype != dtype or column.shape != (rows,):
-            found = (
-                f"{column.dtype} {column.shape}" if isinstance(column, np.ndarray) else type(column).__name__
-            )
+        is_array = isinstance(column, np.ndarray)
+        if not is_array or column.dtype != dtype or column.shape != (rows,):
+            found = f"{column.dtype} {column.shape}" if is_array else type(column).__name__
             length = "n" if rows < 0 else rows
             raise SwiftRLError(f"column {name} is {found}, expected an array {np.dtype(dtype)} ({length},)")
     if not isinstance(dataset.metadata, dict):

@@ -63,6 +63,22 @@ class DpuSet:
     ------
     DpuError
         If the counts are wrong or more than the server has, or loading fails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from swiftrl_core import DpuSet, compile_kernel
+    >>> _ = Path("twice.c").write_text('''
+    ... #include <defs.h>
+    ... __host int number;
+    ... int main(void) { number *= 2; return 0; }
+    ... ''')
+    >>> with DpuSet(nr_dpus=2, binary=str(compile_kernel("twice.c"))) as dpus:
+    ...     dpus.copy("number", [bytearray(row) for row in np.array([[3], [4]], np.int32)])
+    ...     dpus.exec()
+    ...     print(dpus.number.int32())
+    [6, 8]
     """
 
     def __init__(

@@ -200,7 +200,7 @@ def fig_table_error(rows: pd.DataFrame) -> Figure:
         figure,
         [
             f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
-            "The data's own Q* is Q-learning's fixed point on the very data; SARSA explores, so its is another.",
+            "The data's own Q* is the fixed point of Q-learning on the same data; SARSA explores and has another.",
         ],
     )
     return figure

@@ -84,7 +84,7 @@ def fig_population(rows: pd.DataFrame) -> Figure:
     agents = table_population(rows)
     panels = (
         ("exact_return", "exact expected return", "viridis", agents["optimum"].max()),
-        ("agreement", "states decided as by the majority", "cividis", 1.0),
+        ("agreement", "states decided like the majority", "cividis", 1.0),
     )
     figure = new_figure(PAGE_INCHES, 3.0)
     for axes, (column, title, colours, most) in zip(figure.subplots(1, 2), panels, strict=True):
@@ -174,8 +174,8 @@ def fig_agents_per_dpu(rows: pd.DataFrame) -> Figure:
     packing = table_agents_per_dpu(rows)
     evidence = evidence_of(packing)
     panels = (
-        ("kernel_s", 1e3, f"ms to learn, {evidence}"),
-        ("dpu_us_per_update", 1, f"DPU µs an update, {evidence}"),
+        ("kernel_s", 1e3, f"learning time (ms, {evidence})"),
+        ("dpu_us_per_update", 1, f"DPU time per update (µs, {evidence})"),
     )
     figure = new_figure(PAGE_INCHES, 2.8)
     for axes, (column, unit, label) in zip(figure.subplots(1, 2), panels, strict=True):
@@ -213,8 +213,8 @@ def summary_agents_per_dpu(rows: pd.DataFrame) -> Summary:
 def _packing(packing: pd.DataFrame) -> str:
     first = packing.iloc[0]
     return (
-        f"{first['agents']:,} agents on {named(first['environment'])}, {first['transitions']:,} transitions each. Of "
-        f"each set {first['simulated_dpus']:.0f} DPU was simulated; its agents' tables equal the CPU's in every bit."
+        f"{first['agents']:,} agents on {named(first['environment'])}, {first['transitions']:,} transitions each. "
+        f"{first['simulated_dpus']:.0f} DPU was simulated in each run; its agents' tables equal the CPU's in every bit."
         if first["evidence"] == "simulated"
         else f"{first['agents']:,} agents on {named(first['environment'])}, measured on all DPUs."
     )

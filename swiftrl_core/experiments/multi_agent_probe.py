@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -138,7 +139,7 @@ class Agents(
             return learner
         alphas = np.geomspace(*ALPHAS, self.side).round(3)
         gammas = (1 - np.geomspace(1 - GAMMAS[0], 1 - GAMMAS[1], self.side)).round(4)
-        return multi_agent.spread(learner, *(axis.ravel() for axis in np.meshgrid(alphas, gammas)))
+        return spread(learner, *(axis.ravel() for axis in np.meshgrid(alphas, gammas)))
 
 
 def _quality(world: Environment, result: MultiAgentResult, side: int | None) -> dict[str, Any]:
@@ -206,3 +207,39 @@ def agreement(values: np.ndarray, states: np.ndarray | None = None) -> np.ndarra
     """
     counted = values if states is None else values[:, states]
     return np.mean(counted.argmax(axis=2) == majority(counted), axis=1)
+
+
+def spread(
+    learner: Learner,
+    alpha: float | Iterable[float] | None = None,
+    gamma: float | Iterable[float] | None = None,
+) -> tuple[Learner, ...]:
+    """Return one learner for each alpha and gamma: two sequences of one length, or a sequence and a number.
+
+    Parameters
+    ----------
+    learner : Learner
+        Has all other values.
+    alpha, gamma : float or sequence of float, optional
+        By default the learner's own.
+
+    Raises
+    ------
+    SwiftRLError
+        If the lengths differ, neither is a sequence, or a value is out of range.
+    """
+    values = [learner.alpha if alpha is None else alpha, learner.gamma if gamma is None else gamma]
+    try:
+        alphas, gammas = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
+    except ValueError:
+        sizes = " and ".join(str(np.size(value)) for value in values)
+        raise SwiftRLError(
+            f"alpha and gamma have {sizes} values: give as many of each, or one number for all agents"
+        ) from None
+    if alphas.ndim != 1 or not len(alphas):
+        raise SwiftRLError(
+            "alpha and gamma give no list of agents: give at least one of them as a list of numbers"
+        )
+    return tuple(
+        replace(learner, alpha=float(a), gamma=float(g)) for a, g in zip(alphas, gammas, strict=True)
+    )

@@ -25,6 +25,7 @@ from swiftrl_core.experiments.grids import (
     by_environment,
 )
 from swiftrl_core.learner import Learner, NumberFormat
+from swiftrl_core.learner.fixed_point import Coefficients
 from swiftrl_core.plotting import captions
 from swiftrl_core.plotting.style import PAGE_INCHES, colour, legend_above, named, new_figure, note, style
 from swiftrl_core.sweeps.probe import Probe
@@ -103,7 +104,7 @@ class Precision(
 def _bound(learner: Learner, schedule: Schedule) -> float | None:
     if learner.number_format == NumberFormat.FP32:
         return None
-    return learner.coefficients.error_bound(learner.alpha, learner.gamma, len(schedule.rounds))
+    return error_bound(learner.coefficients, learner.alpha, learner.gamma, len(schedule.rounds))
 
 
 def _formats(transitions: Mapping[str, int], **grid: Any) -> tuple[Mapping[str, Any], ...]:
@@ -199,3 +200,25 @@ EXPERIMENT = Experiment(
     of=Precision,
     part_of="03_learning_quality",
 )
+
+
+def error_bound(used: Coefficients, alpha: float, gamma: float, averagings: int = 0) -> float:
+    """Return the largest possible distance to exact arithmetic, in values (not units); see `fixed_point.h`.
+
+    Of update td with a constant alpha. Of update vr it is known where it rests: 1 / (1 - gamma) units at most.
+
+    Parameters
+    ----------
+    used : Coefficients
+        What the integer kernel computes with.
+    alpha, gamma : float
+        What the exact computation uses.
+    averagings : int
+        How often tables were averaged; each adds half a unit.
+    """
+    alpha_off = abs(float(used.alpha_used) - alpha)
+    gamma_off = abs(float(used.gamma_used) - gamma)
+    largest = max(used.high, -used.low)
+    step_error = 1 + alpha_off * (used.high - used.low)
+    units = (1 + gamma_off * largest + step_error / alpha) / (1 - gamma) + averagings / 2
+    return units / used.scale

@@ -184,7 +184,7 @@ def _giga(value: float) -> str:
 def _sentences(table: pd.DataFrame) -> list[str]:
     modelled = table.loc[table["evidence"] == "modelled", "source"]
     return [
-        "Marks count every byte an update touches, ticks at the other end of a line only the record it must stream.",
+        "Marks count every byte that an update touches; ticks at the other end of a line only the streamed record.",
         "Filled: measured here on one core. Hollow: simulated.",
         captions.simulator(table),
         f"Ceilings of the DPU are modelled ({'; '.join(dict.fromkeys(modelled))}).",

@@ -231,7 +231,7 @@ def fig_scaling_breakdown(rows: pd.DataFrame) -> Figure:
         _totals(upper, own["total_s"] * factor)
         lower.set(xlabel="DPUs", ylim=(0, 100))
         lower.tick_params(axis="x", rotation=45)
-    panels[0, 0].set_ylabel(f"time ({unit}), {evidence_of(shown)}")
+    panels[0, 0].set_ylabel(f"time ({unit}, {evidence_of(shown)})")
     panels[1, 0].set_ylabel("share of the time (%)")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)

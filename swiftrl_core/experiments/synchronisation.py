@@ -119,7 +119,7 @@ def fig_synchronisation(rows: pd.DataFrame) -> Figure:
         for axes in line[1:]:
             plain_log_ticks(axes.yaxis)
     for axes, label in zip(
-        panels[-1], ("tau (episodes)", "tau (episodes)", "communication (ms), modelled"), strict=True
+        panels[-1], ("tau (episodes)", "tau (episodes)", "communication (ms, modelled)"), strict=True
     ):
         axes.set_xlabel(label)
     legend_above(figure, panels[0, 0])
@@ -166,10 +166,10 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     cores, episodes = table["cores"].max(), table["episodes"].max()
     profile = table["hardware_profile"].iloc[0]
     return [
-        f"{cores:,} cores, {episodes:,} episodes in all, whatever tau; means over {table['seeds'].max()} data sets, "
+        f"{cores:,} cores, {episodes:,} episodes in all for every tau; means over {table['seeds'].max()} data sets, "
         "95 % bootstrap intervals.",
         f"Communication: gathering and broadcasting all tables, modelled for {cores:,} DPUs by the hardware profile "
-        f"{profile}; nothing of it was measured.",
+        f"{profile}, not measured.",
     ]
 
 

@@ -6,8 +6,9 @@ numbers from its own generator; they agree in algorithm, sampling and number for
 All backends give the same tables, every bit.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def train_agents(
     ----------
     dataset : Dataset
     learners : Learner or sequence of Learner
-        One for all agents, or one for each; `spread` makes learners that differ in alpha and gamma.
+        One for all agents, or one for each.
     agents : int, optional
         How many, at least 1; by default as many as there are learners. The authors' code has 1,000.
     episodes : int
@@ -116,6 +117,15 @@ def train_agents(
     ------
     SwiftRLError
         If data, learners and backend do not fit together, or a kernel faults.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Learner, collect, train_agents
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> learners = [Learner(alpha=0.1), Learner(alpha=0.2), Learner(alpha=0.3)]
+    >>> result = train_agents(lake, learners, episodes=20, backend="cpu")
+    >>> result.tables.shape, result.updates
+    ((3, 16, 4), 30000)
     """
     chosen = _one_each(learners, agents)
     population = populate(dataset, chosen, episodes, seed, shared_data=shared_data)
@@ -142,42 +152,6 @@ def train_agents(
             "backend": backend,
             "shared_data": shared_data,
         },
-    )
-
-
-def spread(
-    learner: Learner,
-    alpha: float | Iterable[float] | None = None,
-    gamma: float | Iterable[float] | None = None,
-) -> tuple[Learner, ...]:
-    """Return one learner for each alpha and gamma: two sequences of one length, or a sequence and a number.
-
-    Parameters
-    ----------
-    learner : Learner
-        Has all other values.
-    alpha, gamma : float or sequence of float, optional
-        By default the learner's own.
-
-    Raises
-    ------
-    SwiftRLError
-        If the lengths differ, neither is a sequence, or a value is out of range.
-    """
-    values = [learner.alpha if alpha is None else alpha, learner.gamma if gamma is None else gamma]
-    try:
-        alphas, gammas = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
-    except ValueError:
-        sizes = " and ".join(str(np.size(value)) for value in values)
-        raise SwiftRLError(
-            f"alpha and gamma have {sizes} values: give as many of each, or one number for all agents"
-        ) from None
-    if alphas.ndim != 1 or not len(alphas):
-        raise SwiftRLError(
-            "alpha and gamma give no list of agents: give at least one of them as a list of numbers"
-        )
-    return tuple(
-        replace(learner, alpha=float(a), gamma=float(g)) for a, g in zip(alphas, gammas, strict=True)
     )
 
 
@@ -230,11 +204,10 @@ def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tupl
                 f"agent {number} has a learner with {' and '.join(beyond).lower()} beyond the paper, which independent "
                 "agents do not have: use the paper's update and a constant alpha"
             )
-    for name in ALIKE:
-        for number, learner in enumerate(chosen):
-            if getattr(learner, name) != getattr(chosen[0], name):
-                raise SwiftRLError(
-                    f"agent {number} has {name} {getattr(learner, name)} and agent 0 {getattr(chosen[0], name)}: "
-                    f"agents of a population agree in {', '.join(ALIKE)}"
-                )
+    for name, (number, learner) in itertools.product(ALIKE, enumerate(chosen)):
+        if getattr(learner, name) != getattr(chosen[0], name):
+            raise SwiftRLError(
+                f"agent {number} has {name} {getattr(learner, name)} and agent 0 {getattr(chosen[0], name)}: "
+                f"agents of a population agree in {', '.join(ALIKE)}"
+            )
     return chosen

@@ -28,11 +28,8 @@ class Synchronisation:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        learner = problem.learner
-        aggregation.compile_sums(learner.dtype)
-        self._reduces_variance = learner.update == Update.VR
-        self._weighs = learner.aggregation != Aggregation.MEAN
-        self._counter = Counter(problem) if self._reduces_variance or self._weighs else None
+        aggregation.compile_sums(problem.learner.dtype)
+        self._counter = None if problem.learner.synchronises_as_the_paper else Counter(problem)
         self._targets: BellmanTargets | None = None
         self._weights: np.ndarray | None = None
 
@@ -43,13 +40,13 @@ class Synchronisation:
         """
         if self._counter is None:
             return 0.0
-        start = time.perf_counter()
-        if self._reduces_variance:
+        start, learner = time.perf_counter(), self._problem.learner
+        if learner.update == Update.VR:
             self._targets = BellmanTargets(self._problem, self._counter.outcomes(chunks.records))
-        if self._weighs:
+        if learner.aggregation != Aggregation.MEAN:
             visits = self._counter.visits(chunks)
-            only_whether = self._problem.learner.aggregation == Aggregation.VISITED
-            self._weights = (visits > 0).astype(np.int32) if only_whether else visits
+            visited = learner.aggregation == Aggregation.VISITED
+            self._weights = (visits > 0).astype(np.int32) if visited else visits
         return time.perf_counter() - start
 
     def targets(self, table: np.ndarray) -> tuple[np.ndarray | None, float]:
@@ -62,10 +59,8 @@ class Synchronisation:
     def combine(self, tables: np.ndarray, old: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the aggregate (entries,) of local tables (cores, entries) that began as `old`; and the seconds."""
         start = time.perf_counter()
-        if self._weights is None:
-            table = aggregation.mean(tables)
-        else:
-            table = aggregation.weighted(tables, self._weights, old)
+        weights = self._weights
+        table = aggregation.mean(tables) if weights is None else aggregation.weighted(tables, weights, old)
         return table, time.perf_counter() - start
 
 

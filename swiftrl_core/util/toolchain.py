@@ -50,16 +50,24 @@ def cpu_features() -> str:
 
 
 def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) -> Path:
-    """Run the C compiler once and cache what it makes.
+    """Run `zig cc` as `build` runs any compiler; `arguments` include the sources, not `-o`."""
+    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    return build(command, inputs, product, version=compiler_version())
+
+
+def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
+    """Run a compiler once and cache its product.
 
     Parameters
     ----------
-    arguments : sequence of str
-        Arguments of `zig cc`, sources included, without `-o`.
+    command : sequence of str
+        The program and its arguments, to which `-o` and a path are added.
     inputs : iterable of Path
         Every file whose bytes decide the product: sources, headers, linker scripts.
     product : str
         File name of the product, such as `engine.so`.
+    version : str
+        Differs from one release of the compiler to another.
 
     Returns
     -------
@@ -69,23 +77,7 @@ def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) ->
     Raises
     ------
     CompileError
-        If the compiler fails; the text ends with what it printed.
-    """
-    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
-    return build(command, inputs, product, version=compiler_version())
-
-
-def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
-    """Run any compiler's command once and cache what it makes; parameters and errors as for `compile_c`.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments, to which `-o` and a path are added.
-    inputs : iterable of Path
-    product : str
-    version : str
-        What tells one release of the compiler from another.
+        If the compiler fails; the text ends with its output.
     """
     target = cache_directory() / _key([version, *command], inputs) / product
     if target.exists():

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from swiftrl_core.backend import AveragedRound, Evidence, Problem, Round
+from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.backends.gpu.device import CudaDevice, Device, unavailable_reason
 from swiftrl_core.backends.gpu.kernels import LANES, SEGMENT_CORES, Tables, placement, shared_bytes
 from swiftrl_core.learner import NumberFormat, Update
@@ -87,10 +87,10 @@ class GpuBackend:
         marks.append(self._device.mark())
         return Round(tables, *self._between(marks))
 
-    def run_averaged_round(self, table: np.ndarray, episodes: int) -> AveragedRound:
+    def run_averaged_round(self, table: np.ndarray, episodes: int) -> Round:
         """Make a round that is averaged on the GPU; only the mean comes back. See `AveragingBackend`."""
         down_s = 0.0
-        if table is not self._mean:
+        if self._mean is None or table.base is not self._mean:
             start = self._device.mark()
             self._device.upload(table, self._buffers["table"])
             down_s = self._device.seconds(start, self._device.mark())
@@ -99,10 +99,10 @@ class GpuBackend:
         marks.append(self._device.mark())
         self._average()
         marks.append(self._device.mark())
-        (self._mean,) = self._download("table", rows=1)
+        self._mean = self._download("table", rows=1)
         marks.append(self._device.mark())
         kernel_s, averaging_s, up_s = self._between(marks)
-        return AveragedRound(self._mean, down_s, kernel_s, up_s, averaging_s)
+        return Round(self._mean, down_s, kernel_s, up_s, averaging_s=averaging_s)
 
     def describe(self) -> dict:
         """Return the GPU, its software and where the tables are, for the manifest."""

@@ -1,6 +1,6 @@
 """Independent agents on DPUs: `dpu_src/multi_agent.c`, one agent on each tasklet."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,7 +76,8 @@ def _train_sampled(population: Population, agents_per_dpu: int, simulated: int) 
     agents = (chosen[:, None] * agents_per_dpu + np.arange(agents_per_dpu)).ravel()
     agents = agents[agents < population.agents]
     trained = usable("cpu", agents=True).train(population)
-    few = train(population.select(agents), agents_per_dpu=agents_per_dpu)
+    sample = replace(population, starts=population.starts[agents], args=population.args[agents])
+    few = train(sample, agents_per_dpu=agents_per_dpu)
     require_equal(few.tables, trained.tables[agents], population.problem, lambda row: f"agent {agents[row]}")
     down_s, up_s = _transfer_times(population, agents_per_dpu, few.machine["hardware"])
     machine = few.machine | {"dpus": dpus, "simulated_dpus": len(chosen)}

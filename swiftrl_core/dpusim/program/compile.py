@@ -106,6 +106,18 @@ def compile_kernel(
     CompileError
         If the source is missing or does not compile, if a memory overflows (the text names it), or an argument is
         out of range.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from swiftrl_core import compile_kernel
+    >>> _ = Path("twice.c").write_text('''
+    ... #include <defs.h>
+    ... __host int number;
+    ... int main(void) { number *= FACTOR; return 0; }
+    ... ''')
+    >>> compile_kernel("twice.c", {"FACTOR": 2}).is_file()
+    True
     """
     source = Path(source)
     sizes = chip_named(chip)
