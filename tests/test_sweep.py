@@ -189,7 +189,7 @@ def test_a_run_whose_process_dies_is_tried_again_and_then_fails(odd, tmp_path):
     with Processes(2) as executor:
         outcomes = {outcome.job.config_hash: outcome for outcome in executor.run(asked)}
     assert len(outcomes) == 6
-    assert outcomes["always"].error == "its worker process died 2 times, most recently by signal 9"
+    assert outcomes["always"].error == "its worker process died 2 times, most recently from signal 9"
     assert outcomes["once"].error == outcomes["never"].error == "ValueError: odd"
     assert [len(list(tmp_path.glob(f"{name}.*"))) for name in ("once", "always", "never")] == [2, 2, 1]
     assert all(outcomes[run.config_hash].row for run in asked[3:])

@@ -70,9 +70,7 @@ COLUMNS = pa.schema(
         column("monte_carlo_standard_error", pa.float64(), nullable=True),
         column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
         column("mean_error_optimal", pa.float64(), nullable=True),
-        column(
-            "max_error_empirical", pa.float64(), nullable=True
-        ),  # against Q-learning's fixed point on the data
+        column("max_error_empirical", pa.float64(), nullable=True),  # against the data's fixed point
         column("mean_error_empirical", pa.float64(), nullable=True),
         column("nominal_updates", pa.int64()),
         column("executed_updates", pa.int64()),
@@ -155,7 +153,7 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
             raise SwiftRLError(f"column {field.name} has no value in some row; every row needs one")
     for row, kept in zip(
         rows, table.to_pylist(), strict=True
-    ):  # Arrow cuts 2.5 down to 2 where a column is whole
+    ):  # Arrow truncates 2.5 to 2 in an integer column
         if changed := [name for name in columns.names if row[name] != kept[name]]:
             raise SwiftRLError(
                 f"the row {row['config_hash']} has values that do not fit the columns {changed}"
@@ -164,10 +162,10 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
 
 
 def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
-    """Write a table of runs as Parquet, then its manifest beside it; return the manifest.
+    """Write a table of runs as Parquet, then its manifest in the same folder; return the manifest.
 
     The manifest has the table's name with the suffix `.json`. It holds the number of rows, the Parquet file's checksum,
-    and every distinct value of what must not be mixed unawares: evidence, hardware profile, model version, commit.
+    and the distinct values of columns that should not be mixed unnoticed: evidence, hardware profile, model version.
 
     Raises
     ------
@@ -219,7 +217,7 @@ def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.Data
 
 
 def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return a table of the version's first days with what its rows stand for in the columns that came later."""
+    """Return a stored table with the columns that came later, and with the new names of old values."""
     for name in LATER.keys() & set(columns.names) - set(table.column_names):
         values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
         table = table.append_column(columns.field(name), values)
@@ -239,7 +237,7 @@ def _with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_version(found: Any, what: str) -> None:
-    """Refuse a row or table of another schema version: such rows must not be mixed, nor silently redone.
+    """Refuse rows of another schema version, which must not be mixed with others or silently repeated.
 
     Raises
     ------

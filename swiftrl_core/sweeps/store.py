@@ -4,9 +4,9 @@
     DIR/failed/HASH.json     the error of a failed run, with its settings
     DIR/table.parquet, .json the rows as one table with its manifest, made on demand
 
-A file appears whole or not at all, so a killed process leaves finished runs and nothing else. A row carries its own
-checksum, so a file that the disk or a person damaged counts as absent and its run is repeated. A finished run's
-row is never written twice, so two sweeps in one folder agree on the first.
+A file is written atomically, so a killed process leaves finished runs and nothing else. A row carries its own checksum;
+a damaged file counts as absent, and its run is repeated. A row is never overwritten, so two sweeps in one folder agree
+on the first.
 """
 
 import datetime
@@ -187,7 +187,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return a file's JSON object; None where the file is absent or not whole."""
+    """Return a file's JSON object; None if the file is absent or damaged."""
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:

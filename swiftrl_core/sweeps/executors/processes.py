@@ -112,7 +112,7 @@ class _Worker:
         self._process.kill()
         code = self._process.wait()
         self._process = None
-        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return f"from signal {-code}" if code < 0 else f"with exit code {code}"
 
     def _start(self) -> None:
         self.connection, remote = multiprocessing.Pipe()
