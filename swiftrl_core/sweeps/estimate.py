@@ -42,7 +42,7 @@ class Estimate:
 def estimate(plan: Plan, store: Store, workers: int = 1) -> Estimate:
     """Return about how long the rest of a plan takes."""
     untimed = missing(plan.pending)
-    finished = _grouped(job for job in plan.cells if job.config_hash in plan.done)
+    finished = _grouped(job for job in plan.jobs if job.config_hash in plan.done)
     seconds, used, small, data_sets = 0.0, 0, 0, set()
     for key, jobs in _grouped(job for job in plan.pending if job.group[1] not in untimed).items():
         besides, a_data_set = _overheads(jobs[0].small(1))

@@ -1,8 +1,7 @@
-"""What runs leave behind: tables, and a manifest that says how they came about.
+"""Tables of runs: their columns, and Parquet files with a manifest.
 
-A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`, or those of
-another kind of run (`Probe`). In all cases the manifest is written last and names the files'
-checksums: without one, nothing was finished.
+A table has one row for each run, with the columns `COLUMNS` or those of another kind of run (`Probe`). Its manifest is
+written last and holds the checksum: without it, the table is not finished.
 """
 
 import datetime
@@ -103,15 +102,14 @@ COLUMNS = pa.schema(
         column("versions", pa.string()),  # JSON
     ]
 )
-"""The columns of a table of cells, in order, with their types."""
+"""The columns of a table of training runs, in order, with their types."""
 
 LATER = MappingProxyType({"bootstrap": "current"})
-"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves
-a cell the name it had."""
+"""Columns that the first rows of this schema version lack, and their value in these rows, a choice of the paper's. A
+run with that value has the name that it had without the column."""
 
 RENAMED = MappingProxyType({"backend": MappingProxyType({"model": "exact"})})
-"""Column to the values of its first rows and what they are called now. A run keeps the name it had, whose hash was
-made with the old value."""
+"""Column to old values and their new names. The name of a run is still made with the old value."""
 
 VARIES = frozenset(
     (

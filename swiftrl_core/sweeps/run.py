@@ -165,11 +165,6 @@ class Run(LearnerSettings):
         return self.environment, options, self.data, self.data_sha256, self.transitions, self.data_seed
 
     @property
-    def rows_to_collect(self) -> int:
-        """Transitions of the data set, where it is not a file."""
-        return 0 if self.data else self.transitions
-
-    @property
     def updates(self) -> int:
         """Updates to make; a guess where all of a file is read."""
         return (self.transitions or 100_000) * self.episodes
