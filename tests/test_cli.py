@@ -454,7 +454,7 @@ def test_a_bench_with_bars_fails_where_one_is_missed(capsys, monkeypatch):
 
 
 def test_options_of_a_bench_are_refused_for_others(capsys):
-    refused(["bench", "--only", "engine", "--seeds", "2"], capsys, "--seeds applies to --only fewer-updates")
+    refused(["bench", "--only", "engine", "--seeds", "2"], capsys, "--seeds applies to one benchmark")
 
 
 def test_bench_of_an_installed_package_says_where_to_run_it(capsys, monkeypatch, tmp_path):
