@@ -153,7 +153,7 @@ class Experiment:
         for reason in plan.left_out.values():
             print(f"left out: {reason}")
         sweeps.require_all(sweeps.execute(plan, store, executor), store)
-        return store.table(run.config_hash for run in plan.cells)
+        return store.table(run.config_hash for run in plan.jobs)
 
     def draw(self, rows: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:
         """Draw all figures of some rows, each with its table; return the files written.
