@@ -18,7 +18,7 @@ from swiftrl_core.data.evaluation import (
     policy_return,
     value_iteration,
 )
-from swiftrl_core.plotting.policy import policy_on_map
+from swiftrl_core.experiments.quickstart import policy_on_map
 from swiftrl_core.util.errors import SwiftRLError
 
 

@@ -271,7 +271,7 @@ def test_simulated_marks_are_hollow_and_measured_ones_are_filled(scaling):
     )
 
 
-def test_a_speed_up_stands_beside_the_updates_and_the_exact_solution(scaling):
+def test_a_speed_up_is_reported_with_the_updates_and_the_exact_solution(scaling):
     written = texts(strong_scaling.fig_strong_scaling(scaling))
     for needle in (
         "speed-up over 125 DPUs (simulated times)",
@@ -310,11 +310,11 @@ def test_a_backend_that_is_not_there_has_its_reason_and_no_number(machines):
     assert texts(backends.fig_backends(rows)).count("not on the machine of this run") == 4
 
 
-def test_a_simulated_time_beside_a_measured_one_is_said_in_the_figure(machines):
+def test_a_figure_with_simulated_and_measured_times_warns_of_it(machines):
     written = texts(backends.fig_backends(machines))
-    assert "time (ms): measured and simulated" in written
-    assert "Simulated and measured times stand side by side" in written
-    assert "The exact solution looks at each transition once." in written
+    assert "time (ms, measured and simulated)" in written
+    assert "Simulated and measured times are shown side by side" in written
+    assert "The exact solution reads each transition once." in written
     alone = texts(backends.fig_backends(machines[machines["evidence"] == "measured"]))
     assert "side by side" not in alone
 

@@ -130,7 +130,7 @@ grid:
   environment: [frozenlake, taxi]
   cores: [1, 8]
   environment_options: {}
-cells:
+runs:
   - {environment: cliffwalking, cores: 4}
   - {environment: frozenlake, cores: 8}
 """
@@ -141,14 +141,14 @@ def test_a_specification_expands_in_the_file_s_order_each_cell_once(tmp_path):
     path.write_text(GOOD)
     read = spec.read(path)
     assert read.name == "lake"
-    assert [(cell.environment, cell.cores) for cell in read.cells] == [
+    assert [(cell.environment, cell.cores) for cell in read.runs] == [
         ("frozenlake", 1),
         ("frozenlake", 8),
         ("taxi", 1),
         ("taxi", 8),
         ("cliffwalking", 4),
     ]
-    assert read.cells[0] == Run(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
+    assert read.runs[0] == Run(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
 
 
 def test_a_specification_s_data_lie_beside_it(tmp_path):
@@ -157,7 +157,7 @@ def test_a_specification_s_data_lie_beside_it(tmp_path):
     path.write_text("grid: {data: lake.parquet, backend: cpu, cores: [1, 2]}")
     read = spec.read(path)
     assert read.name == "files"
-    assert {cell.data for cell in read.cells} == {str(tmp_path / "lake.parquet")}
+    assert {cell.data for cell in read.runs} == {str(tmp_path / "lake.parquet")}
 
 
 WRONG = {
@@ -172,17 +172,17 @@ WRONG = {
     "base:\n  alpha: 1e-3\ngrid: {cores: 2}": "line 2: alpha is the text",
     "grid:\n  cores: 4\n  corez: 5": "line 3: corez is not a setting of a run",
     "grid: {cores: 4}\nsettings: {}": "line 2: settings is not a key here",
-    "grid:\n  cores: 4\n  cores: 5": "line 3: cores is given a second time",
+    "grid:\n  cores: 4\n  cores: 5": "line 3: cores is given twice",
     "grid:\n  seed: 1\n  cores: []": "line 3: cores has no values, so the grid is empty",
-    "cells: []": "line 1: the list is empty",
-    "cells:\n- {cores: 1}\n- {cores: [1, 2]}": "line 3: cores is [1, 2]",
-    "cells:\n- {cores: 1}\n- 7": "line 3: settings must be `key: value` lines",
-    "cells:\n- {cores: 1}\n- {cores: 8, transitions: 4}": "line 3: 8 cores for 4 transitions",
+    "runs: []": "line 1: the list is empty",
+    "runs:\n- {cores: 1}\n- {cores: [1, 2]}": "line 3: cores is [1, 2]",
+    "runs:\n- {cores: 1}\n- 7": "line 3: settings must be `key: value` lines",
+    "runs:\n- {cores: 1}\n- {cores: 8, transitions: 4}": "line 3: 8 cores for 4 transitions",
     "grid:\n- {cores: 1}\n- {tau: 9, episodes: 3}": "line 3: tau is 9",
     "grid:\n  seed: 2026-01-01": "line 2: seed is datetime.date(2026, 1, 1)",
-    "grid:\n  seed: !!python/none x": "line 2: this value is not understood",
+    "grid:\n  seed: !!python/none x": "bad.yaml, line 2: this is not a YAML value",
     "grid:\n  data: gone.parquet": "line 2: cannot read",
-    f"grid: {{seed: {list(range(1001))}, evaluation_seed: {list(range(1001))}}}": "the grid has 1,002,001 cells",
+    f"grid: {{seed: {list(range(1001))}, evaluation_seed: {list(range(1001))}}}": "the grid has 1,002,001 runs",
 }
 
 

@@ -89,7 +89,7 @@ def test_a_row_counts_the_bytes_of_a_round(rows):
     assert rows.loc[rows["backend"] == "exact", "round_bytes_up"].isna().all()
 
 
-def test_figures_name_every_recipe_and_the_model(rows):
+def test_figures_name_every_recipe_and_the_exact_solution(rows):
     table = aggregation.table_fewer_updates(rows)
     assert table["recipe"].nunique() == 7
     assert set(table.loc[table["recipe"] != "exact", "cores"]) == {64}
@@ -101,7 +101,7 @@ def test_figures_name_every_recipe_and_the_model(rows):
         figure = draw(rows)
         texts = {text.get_text() for text in figure.legends[0].get_texts()}
         assert {*table["recipe"]} - {"exact"} <= texts
-        assert "model, exactly solved" in texts
+        assert "exact solution" in texts
 
 
 def test_data_without_any_error_can_be_drawn(rows):

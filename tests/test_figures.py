@@ -6,7 +6,7 @@ import pytest
 
 from swiftrl_core.data.evaluation import value_iteration
 from swiftrl_core.experiments import quickstart
-from swiftrl_core.plotting.policy import policy_on_map
+from swiftrl_core.experiments.quickstart import policy_on_map
 from swiftrl_core.plotting.style import PARTS, save
 
 TIMES = pd.DataFrame(
@@ -47,7 +47,7 @@ def test_stacked_bars_add_up_to_the_total():
 
 def test_every_time_says_what_it_is():
     axes = quickstart.fig_breakdown(TIMES).axes[0]
-    assert axes.get_xlabel() == "time (ms), measured and simulated"
+    assert axes.get_xlabel() == "time (ms, measured and simulated)"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a\n(simulated)", "b\n(measured)"]
 
 

@@ -119,7 +119,7 @@ def test_the_figure_and_the_sentences_take_any_study(small):
     figure = kernel_study.fig_kernel_study(small)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [f"FrozenLake, {number_format}, {sampling}" for _, number_format, sampling in CASES]
-    assert "Simulated, but for the bound" in figure.get_supxlabel()
+    assert "Simulated, except the bound" in figure.get_supxlabel()
     assert len(kernel_study.summary_kernel_study(small)) == len(CASES)
     assert kernel_study.verdicts(small)["verdict"].notna().all()
 

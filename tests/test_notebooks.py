@@ -298,15 +298,22 @@ def test_parallel_notebooks_do_not_meet(tmp_path):
         assert printed(jobs[number].output).startswith(f"['n{number}', {number}, ")
 
 
-def test_a_sweep_in_a_notebook_shows_a_table_that_ends_complete(tmp_path):
+def test_a_sweep_in_a_notebook_shows_a_bar_that_ends_complete(tmp_path):
     program = "from swiftrl_core.experiments import registry as experiments\n"
     program += f"table = experiments.run_experiment('06', 'smoke', {str(tmp_path / 'rows')!r})"
     output = execute(notebook(tmp_path / "sweep.ipynb", program, "print(len(table))"), tmp_path / "out.ipynb")
-    cells = nbformat.read(output, as_version=4).cells
-    (shown,) = [entry.data["text/html"] for entry in cells[-2].outputs if entry.output_type == "display_data"]
-    assert "<th>to run</th>" in shown
-    count = int(cells[-1].outputs[0].text)
-    assert f"<p>{count}/{count} done" in shown
+    executed = nbformat.read(output, as_version=4)
+    (shown,) = [entry for entry in executed.cells[-2].outputs if entry.output_type == "display_data"]
+    count = int(executed.cells[-1].outputs[0].text)
+    assert shown.data["text/plain"].startswith(f"0/{count} runs")
+    (widgets,) = executed.metadata.widgets.values()
+    states = [widget.state for widget in widgets.state.values()]
+    texts = [
+        " ".join(str(state.get("value")).split()) for state in states
+    ]  # tqdm's spaces have a digit's width
+    assert f"{count}/{count} runs" in texts
+    (bar,) = [state for state in states if "bar_style" in state]
+    assert (bar.bar_style, bar.value) == ("success", bar.max)
 
 
 def test_a_long_temporary_folder_still_gives_short_sockets(tmp_path, monkeypatch):

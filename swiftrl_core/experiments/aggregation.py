@@ -172,7 +172,7 @@ def fig_what_it_costs(rows: pd.DataFrame) -> Figure:
 
 def fig_recipes_by_cores(rows: pd.DataFrame) -> Figure:
     """Draw the quality of recipes within a budget of passes, against the number of cores."""
-    sentence = f"Each recipe where it stands after at most {PASSES} passes over the data."
+    sentence = f"Each recipe after at most {PASSES} passes over the data."
     return _panels(table_recipes_by_cores(rows), [("cores", measure) for measure in QUALITY], [sentence])
 
 
@@ -212,9 +212,7 @@ def _references(axes: Axes, own: pd.DataFrame, measure: str) -> None:
     if measure == "exact_return":
         axes.axhline(own["optimum"].max(), color="black", lw=0.8, ls="--", label="optimum")
     if len(exact):
-        axes.axhline(
-            max(exact.iloc[0], LEAST_ERROR), color="#777777", lw=1, ls=":", label="model, exactly solved"
-        )
+        axes.axhline(max(exact.iloc[0], LEAST_ERROR), color="#777777", lw=1, ls=":", label="exact solution")
 
 
 def _scales(axes: Axes, own: pd.DataFrame, cost: str, measure: str) -> None:
@@ -243,7 +241,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     return [
         f"{size} cores; transitions: {transitions}. Means over {table['seeds'].max()} data sets, 95 % bootstrap "
         f"intervals; errors below {LEAST_ERROR:g} are drawn there.",
-        "Fixed point: Q-learning's on all of the data, which the model solves exactly, so its distance is 0.",
+        "Fixed point: that of Q-learning on all of the data. The exact solution reaches it, so its distance is 0.",
     ]
 
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from swiftrl_core.backend import missing
 from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
 from swiftrl_core.experiments.grids import (
     FORMATS,
@@ -114,17 +115,22 @@ def table_backends(rows: pd.DataFrame, absent: dict[str, str] | None = None) -> 
     keys = pd.MultiIndex.from_frame(table[["environment", "number_format"]])
     table["speedup"] = base.reindex(keys).to_numpy() / table["seconds"]
     table["reason"] = ""
-    missing = [
+    without = [
         _missing(entry, table, absent or {})
         for entry in table[["environment", "number_format"]].drop_duplicates().itertuples()
     ]
-    table = pd.concat([table, *missing], ignore_index=True) if any(map(len, missing)) else table
+    table = pd.concat([table, *without], ignore_index=True) if any(map(len, without)) else table
     order = table["backend"].map(list(BACKENDS).index)
     return (
         table.assign(order=order)
         .sort_values(["environment", "number_format", "order"], kind="stable", ignore_index=True)
         .drop(columns="order")
     )
+
+
+def absent() -> dict[str, str]:
+    """Return the backends that this machine does not have, each with the reason."""
+    return {name: reason for name in BACKENDS if (reason := missing(name))}
 
 
 def _width(row) -> str:
@@ -153,7 +159,7 @@ def _missing(entry, table: pd.DataFrame, absent: dict[str, str]) -> pd.DataFrame
 
 @style()
 def fig_backends(rows: pd.DataFrame) -> Figure:
-    """Draw how long each backend takes to learn the same data, with its speed-up and what kind of time it is.
+    """Draw the time of each backend on the same data, with its speed-up and its evidence.
 
     Filled marks are measured, hollow ones simulated.
     """
@@ -166,7 +172,7 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
         for number, name in enumerate(formats):
             _times(axes, own[own["number_format"] == name], 0.36 * (number - (len(formats) - 1) / 2), name)
         _absences(axes, own)
-        axes.set(title=named(environment), xscale="log", xlabel=f"time (ms): {evidence_of(rows)}")
+        axes.set(title=named(environment), xscale="log", xlabel=f"time (ms, {evidence_of(rows)})")
         axes.set_xlim(own["seconds"].min() * 1e3 / 3, own["seconds"].max() * 1e3 * 15)
         axes.grid(axis="x", lw=0.3, alpha=0.6)
         axes.xaxis.set_major_formatter("{x:g}")
@@ -174,10 +180,7 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
     panels[0].set_ylim(len(BACKENDS) - 0.45, -0.55)
     _legend(figure, formats, rows)
     facts = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "exact"]), averaging(rows)]
-    note(
-        figure,
-        [_comparison(rows), _host(rows), *facts, "The exact solution looks at each transition once."],
-    )
+    note(figure, [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."])
     return figure
 
 
@@ -277,7 +280,7 @@ def _legend(figure: Figure, formats: list[str], rows: pd.DataFrame) -> None:
 def _comparison(rows: pd.DataFrame) -> str:
     both = {"measured", "simulated"} <= set(rows["evidence"])
     warning = (
-        " Simulated and measured times stand side by side here: compare them with that in mind."
+        " Simulated and measured times are shown side by side: compare them with that in mind."
         if both
         else ""
     )

@@ -1,4 +1,4 @@
-"""Experiment 02: what a core's chunk of the data still holds as the number of cores grows."""
+"""Experiment 02: the coverage and the rewards of a core's chunk as the number of cores grows."""
 
 import numpy as np
 import pandas as pd
@@ -80,7 +80,7 @@ def fig_coverage(rows: pd.DataFrame) -> Figure:
             ls="--",
             label=f"{named(environment)}, all data",
         )
-    axes.set(xscale="log", xlabel="cores", ylabel="share of pairs (s, a) seen", ylim=(0, 1.05))
+    axes.set(xscale="log", xlabel="cores", ylabel="share of pairs (s, a) covered", ylim=(0, 1.05))
     count_ticks(axes.xaxis, table["cores"])
     legend_above(figure, axes, 2)
     over = f"Means over {table['seeds'].max()} data sets" if table["seeds"].max() > 1 else "One data set"
@@ -128,7 +128,7 @@ def fig_chunk_rewards(rows: pd.DataFrame) -> Figure:
         axes.errorbar(own["cores"], own["exact_return"], bars_of(own, "exact_return"), **look)
         axes.axhline(own["optimum"].max(), color="black", lw=0.8, ls="--")
         axes.set(title=f"{named(environment)} (dashed: optimum)", ylabel="exact return of the mean table")
-    left.set(title="nothing to learn from", ylabel="chunks without a positive reward", ylim=(-0.03, 1.03))
+    left.set(title="chunks without a positive reward", ylabel="share of chunks", ylim=(-0.03, 1.03))
     left.legend(frameon=False)
     for axes in (left, *others):
         axes.set(xscale="log", xlabel="cores")
@@ -206,7 +206,7 @@ def fig_visits(visits: pd.DataFrame) -> Figure:
         axes.set_title(part)
         axes.tick_params(length=0)
     axes.set_xticks(np.arange(0, states, -(-states // 16)) + 0.5, range(0, states, -(-states // 16)))
-    axes.set_xlabel("state (white: never seen, or the episode is over there)")
+    axes.set_xlabel("state (white: never tried, or terminal)")
     bar = figure.colorbar(image, ax=panels, pad=0.01)
     bar.set_ticks(range(int(most) + 1), labels=[f"{10**decade:,}" for decade in range(int(most) + 1)])
     bar.set_label("transitions")

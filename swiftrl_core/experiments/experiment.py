@@ -4,11 +4,12 @@ Sizes: `smoke` takes less than a minute and shows that everything works, `quick`
 has the paper's sizes. The package runs the grid (`swiftrl experiment run`); the notebook reads the rows and draws them.
 """
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +18,7 @@ from swiftrl_core.sweeps import plan as sweeps
 from swiftrl_core.sweeps.executors import Executor
 from swiftrl_core.sweeps.grid import Grid, combine, unique
 from swiftrl_core.sweeps.job import Job
+from swiftrl_core.sweeps.manifest import MANIFEST
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import TABLE, Store
 from swiftrl_core.util.errors import SwiftRLError
@@ -44,7 +46,7 @@ class Summary(tuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of an experiment, the numbers in it, and what follows from them.
+    """A figure of an experiment, with its table and its summary.
 
     Attributes
     ----------
@@ -151,7 +153,7 @@ class Experiment:
         for reason in plan.left_out.values():
             print(f"left out: {reason}")
         sweeps.require_all(sweeps.execute(plan, store, executor), store)
-        return store.table(run.config_hash for run in plan.cells)
+        return store.table(run.config_hash for run in plan.jobs)
 
     def draw(self, rows: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:
         """Draw all figures of some rows, each with its table; return the files written.
@@ -169,18 +171,48 @@ class Experiment:
                 written += save(plot.draw(rows), plot.table(rows), directory, plot.name)
         return written
 
-    def keep(self, rows: pd.DataFrame, directory: str | os.PathLike, **tables: pd.DataFrame) -> list[str]:
-        """Draw all figures, and write further tables as `NAME.csv`; return the files, with those of the rows.
+    def keep(
+        self,
+        directory: str | os.PathLike,
+        rows: pd.DataFrame | None = None,
+        manifest: Mapping[str, Any] | None = None,
+        **tables: pd.DataFrame,
+    ) -> list[str]:
+        """Write the figures and tables of a notebook; return the files.
+
+        Parameters
+        ----------
+        directory : path
+        rows : DataFrame, optional
+            Rows of the experiment, already in the folder: their figures are drawn.
+        manifest : mapping, optional
+            Written as `manifest.json`, with the names of the files.
+        **tables : DataFrame
+            Further tables by name: written as CSV, and drawn where a figure without a `table` function has that name.
 
         Raises
         ------
         SwiftRLError
-            If the folder cannot be written, or a file is empty.
+            If the folder cannot be written, or a file is missing or empty.
         """
+        from swiftrl_core.plotting.style import save
+
         directory = Path(directory)
-        written = self.draw(rows, directory)
-        written += [write_csv(table, directory / f"{name}.csv") for name, table in tables.items()]
-        return complete([*written, directory / TABLE, (directory / TABLE).with_suffix(".json")])
+        draw = {plot.name: plot.draw for plot in self.figures if plot.table is None}
+        written = [] if rows is None else self.draw(rows, directory)
+        for name, table in tables.items():
+            if name in draw:
+                written += save(draw[name](table), table, directory, name)
+            else:
+                written.append(_write_csv(table, directory / f"{name}.csv"))
+        if rows is not None:
+            written += [directory / TABLE, (directory / TABLE).with_suffix(".json")]
+        if manifest is not None:
+            described = {**manifest, "files": [path.name for path in written]}
+            with atomic_path(directory / MANIFEST) as temporary:
+                temporary.write_text(json.dumps(described, indent=1))
+            written.append(directory / MANIFEST)
+        return _complete(written)
 
 
 def check_size(size: str, sizes: Collection[str]) -> None:
@@ -189,14 +221,14 @@ def check_size(size: str, sizes: Collection[str]) -> None:
         raise SwiftRLError(f"size is {size!r}: choose one of {', '.join(sizes)}")
 
 
-def write_csv(table: pd.DataFrame, path: Path, *, index: bool = False) -> Path:
-    """Write a table as CSV, whole or not at all, and return its path."""
+def _write_csv(table: pd.DataFrame, path: Path) -> Path:
+    """Write a table as CSV, with its index where rows have names, and return its path."""
     with atomic_path(path) as temporary:
-        table.to_csv(temporary, index=index)
+        table.to_csv(temporary, index=not isinstance(table.index, pd.RangeIndex))
     return path
 
 
-def complete(paths: Iterable[Path]) -> list[str]:
+def _complete(paths: list[Path]) -> list[str]:
     """Return the paths as text, for a notebook to list.
 
     Raises
@@ -204,7 +236,6 @@ def complete(paths: Iterable[Path]) -> list[str]:
     SwiftRLError
         If one of them is missing or empty.
     """
-    paths = list(paths)
     for path in paths:
         if not path.is_file() or not path.stat().st_size:
             raise SwiftRLError(f"{path} is missing or empty: run the notebook again")

@@ -12,6 +12,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ from swiftrl_core.experiments.grids import PAPER_CHUNK
 from swiftrl_core.experiments.kernel_variants import NAMES, TASKLETS, Kind, Variant, reference, run, variants
 from swiftrl_core.learner import Learner, NumberFormat, Sampling
 from swiftrl_core.plotting.style import PAGE_INCHES, colour, named, new_figure, note, style
+from swiftrl_core.sweeps.manifest import provenance
 from swiftrl_core.util.errors import SwiftRLError
 
 COLUMNS = (
@@ -49,7 +51,7 @@ LABELS = {
     Kind.PAPER: "the paper's kernel",
     Kind.STEP: "step, built on those above: the same bits",
     Kind.BOUND: "bound, modelled",
-    Kind.OTHER_BITS: "instead, on the last step: other bits",
+    Kind.OTHER_BITS: "alternative to the last step: other bits",
     Kind.OTHER_LEARNER: "tasklets, frozen bootstrap",
 }
 SAVED = "#dddddd"
@@ -210,7 +212,7 @@ _VERDICTS = {
 
 @style()
 def fig_kernel_study(table: pd.DataFrame) -> Figure:
-    """Draw the cycles of an update after each step, and in grey what the step saved.
+    """Draw the cycles of an update after each step, and in grey the cycles that the step saved.
 
     A row for each number format and sampling, a column for each environment. STR is left out: it differs from SEQ only
     in its transfers.
@@ -268,15 +270,15 @@ def _waterfall(axes: Axes, own: pd.DataFrame) -> None:
 def _sentences(table: pd.DataFrame) -> list[str]:
     first = table.iloc[0]
     return [
-        f"Simulated, but for the bound: {first['hardware_profile']}, model version {first['model_version']}, "
-        f"{first['dpus']} DPUs with chunks as 2,000 have them, the second launch of 50 episodes. Instructions are "
+        f"Simulated, except the bound: {first['hardware_profile']}, model version {first['model_version']}, "
+        f"{first['dpus']} DPUs with the chunks of 2,000 DPUs, the second launch of 50 episodes. Instructions are "
         "those of all tasklets together.",
         "Speed-ups are over --kernel paper with one tasklet, which in INT32 is 'paper, lowest terms'.",
     ]
 
 
 def summary_kernel_study(table: pd.DataFrame) -> Summary:
-    """Return the sum of the steps for each learner, and the speed-up of tasklets."""
+    """Return the total effect of the steps for each learner, and the speed-up of tasklets."""
     sentences = []
     for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
         paper, tuned = (own[own["kind"] == kind].iloc[-1] for kind in (Kind.PAPER, Kind.STEP))
@@ -295,6 +297,16 @@ def summary_kernel_study(table: pd.DataFrame) -> Summary:
             )
         sentences.append(sentence)
     return Summary(sentences)
+
+
+def manifest(table: pd.DataFrame, size: str) -> dict[str, Any]:
+    """Return the origin of a study of a size."""
+    return provenance() | {
+        "size": size,
+        "evidence": sorted(set(table["evidence"])),
+        "hardware_profile": table["hardware_profile"].iloc[0],
+        "model_version": table["model_version"].iloc[0],
+    }
 
 
 EXPERIMENT = Experiment(

@@ -8,13 +8,61 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from swiftrl_core.data import Dataset
+from swiftrl_core.data.environments import Environment, resolve
+from swiftrl_core.data.evaluation import check_shape, exact_return, greedy_policy, value_iteration
 from swiftrl_core.experiments.experiment import Experiment, Plot
+from swiftrl_core.learner import Learner
 from swiftrl_core.plotting.style import COLUMN_INCHES, PARTS, evidence_of, new_figure, style
-from swiftrl_core.training.loop import TrainingResult
+from swiftrl_core.training.loop import Schedule, TrainingResult, train
+from swiftrl_core.util.errors import SwiftRLError
 
 ARROWS = "←↓→↑"
 """FrozenLake's actions 0 to 3."""
 TILES = {"S": "#d9e8f5", "F": "#d9e8f5", "H": "#3b5b7a", "G": "#f2c14e"}
+
+
+def train_with_curve(
+    environment: Environment,
+    dataset: Dataset,
+    learner: Learner,
+    schedule: Schedule,
+    backend: str,
+    label: str,
+    most_points: int | None = None,
+) -> tuple[TrainingResult, pd.DataFrame]:
+    """Train, and evaluate the table exactly after the rounds.
+
+    Parameters
+    ----------
+    environment : Environment
+    dataset : Dataset
+    learner : Learner
+    schedule : Schedule
+    backend : str
+    label : str
+        Name of the curve in a figure.
+    most_points : int, optional
+        Maximum number of points; by default one for each round.
+
+    Returns
+    -------
+    result : TrainingResult
+    curve : DataFrame
+        run (label), episodes, exact_return, optimum (the return of the greedy policy on Q*).
+    """
+    every = -(-len(schedule.rounds) // (most_points or len(schedule.rounds)))
+    optimum = exact_return(environment, value_iteration(environment, learner.gamma))
+    points, rounds, done = [], 0, 0
+
+    def record(episodes: int, table: np.ndarray) -> None:
+        nonlocal rounds, done
+        rounds, done = rounds + 1, done + episodes
+        if rounds % every == 0 or done == schedule.episodes:
+            points.append((label, done, exact_return(environment, table), optimum))
+
+    result = train(dataset, learner, schedule, backend, on_round=record)
+    return result, pd.DataFrame(points, columns=["run", "episodes", "exact_return", "optimum"])
 
 
 def table_breakdown(results: Mapping[str, TrainingResult]) -> pd.DataFrame:
@@ -57,10 +105,43 @@ def fig_breakdown(times: pd.DataFrame) -> Figure:
         width = times[part].to_numpy() * 1e3
         axes.barh(labels, width, left=left, label=name, color=colour)
         left += width
-    axes.set_xlabel("time (ms), " + evidence_of(times))
+    axes.set_xlabel(f"time (ms, {evidence_of(times)})")
     axes.invert_yaxis()
     figure.legend(loc="outside upper center", ncols=4, frameon=False, columnspacing=1, handlelength=1)
     return figure
+
+
+def policy_on_map(environment: str | Environment, q: np.ndarray) -> pd.DataFrame:
+    """Return the greedy policy tile by tile, for an environment whose states are the tiles of a letter map.
+
+    Parameters
+    ----------
+    environment : str or Environment
+        FrozenLake of any size: `desc` holds its map, a letter a tile.
+    q : (S, A) numbers
+        The Q-table.
+
+    Returns
+    -------
+    DataFrame
+        One row a state: row, column, tile (a letter), action (greedy, lowest of equals), value (its Q).
+
+    Raises
+    ------
+    SwiftRLError
+        If the environment has no map with a tile for each state, or the table does not fit.
+    """
+    environment = resolve(environment)
+    check_shape(environment, q, "Q-table")
+    tiles = getattr(environment.make().unwrapped, "desc", None)
+    if tiles is None or np.size(tiles) != environment.n_states:
+        raise SwiftRLError(f"{environment.env_id} has no map with one tile a state; use FrozenLake")
+    row, column = np.divmod(np.arange(environment.n_states), np.shape(tiles)[1])
+    letters = [tile.decode() for tile in np.ravel(tiles)]
+    action = greedy_policy(q).argmax(axis=1)
+    return pd.DataFrame(
+        {"row": row, "column": column, "tile": letters, "action": action, "value": np.max(q, axis=1)}
+    )
 
 
 @style()

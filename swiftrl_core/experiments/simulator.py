@@ -4,12 +4,18 @@ Each figure is a pure function of a table of `dpusim.validation` or of the profi
 ones measured.
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from swiftrl_core.dpusim import MODEL_VERSION
+from swiftrl_core.dpusim.timing import STATED
+from swiftrl_core.dpusim.validation import Section
 from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
 from swiftrl_core.experiments.experiment import Experiment, Plot
 from swiftrl_core.plotting.style import COLUMN_INCHES, PAGE_INCHES, new_figure, style
@@ -21,7 +27,7 @@ SMALLEST_SHARE = 1e-3
 
 @style()
 def fig_throughput(table: pd.DataFrame) -> Figure:
-    """Draw the arithmetic throughput of one DPU: simulated on measured, and the error of each pair.
+    """Draw the arithmetic throughput of one DPU: simulated against measured, and the error of each pair.
 
     Parameters
     ----------
@@ -162,6 +168,49 @@ def _shortened(source: str) -> str:
     # A dollar sign would start a formula in matplotlib.
     source = source.replace("$", r"\$")
     return source if len(source) <= SOURCE_CHARACTERS else source[: SOURCE_CHARACTERS - 1] + "…"
+
+
+def table_bars(sections: Iterable[Section]) -> pd.DataFrame:
+    """Return the bars of the sections of a validation.
+
+    Returns
+    -------
+    DataFrame
+        section, bar, value, limit, unit, holds, detail.
+    """
+    return pd.DataFrame(
+        [
+            (section.name, bar.name, bar.value, bar.limit, bar.unit, bar.holds, bar.detail)
+            for section in sections
+            for bar in section.bars
+        ],
+        columns=["section", "bar", "value", "limit", "unit", "holds", "detail"],
+    )
+
+
+def table_uncertainty() -> pd.DataFrame:
+    """Return the uncertainty that the package states for each kind of kernel.
+
+    Returns
+    -------
+    DataFrame
+        kind, "hardware / simulated, from", to, source.
+    """
+    return pd.DataFrame(
+        [(f"kernels that {kind.description}", kind.low, kind.high, kind.source) for kind in STATED.values()],
+        columns=["kind", "hardware / simulated, from", "to", "source"],
+    )
+
+
+def manifest(sections: Iterable[Section], left_out: Mapping[str, str], hardware: str) -> dict[str, Any]:
+    """Return the results of a validation, and the sections left out with their reasons."""
+    return {
+        "model_version": MODEL_VERSION,
+        "hardware": hardware,
+        "evidence": "simulated, against published measurements",
+        "sections": {section.name: section.to_json() for section in sections},
+        "left_out": dict(left_out),
+    }
 
 
 EXPERIMENT = Experiment(

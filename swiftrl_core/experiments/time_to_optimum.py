@@ -162,8 +162,8 @@ def fig_time_to_optimum(rows: pd.DataFrame) -> Figure:
         _totals(left, own)
         _shares(right, own)
         left.set_title(f"{named(environment)}, {own['transitions'].max():,.0f} transitions")
-        right.set_title("what it is spent on")
-    panels[-1, 0].set_xlabel(f"time (ms), {evidence_of(table)}")
+        right.set_title("parts of the time")
+    panels[-1, 0].set_xlabel(f"time (ms, {evidence_of(table)})")
     panels[-1, 1].set_xlabel("share of the time (%)")
     handles = [Line2D([], [], color=colour(i), lw=5, label=name) for i, name in enumerate(PARTS.values())]
     handles += [
@@ -250,8 +250,8 @@ def _shares(axes: Axes, own: pd.DataFrame) -> None:
 
 def _arrival(table: pd.DataFrame) -> str:
     return (
-        f"Optimum: the fewest rounds from which on the exact return lacks at most {WITHIN:.0%} of what the exact "
-        f"solution earns, on every data set ({table['seeds'].max()}). Each point is a run of its own, cut off there."
+        f"Optimum: the fewest rounds from which the exact return is within {WITHIN:.0%} of that of the exact solution, "
+        f"on every data set ({table['seeds'].max()}). Each point is a separate run, cut off there."
     )
 
 
@@ -259,7 +259,7 @@ def _host_share(rows: pd.DataFrame) -> str:
     if "simulated" not in set(rows["evidence"]):
         return ""
     return (
-        "What the host itself does, counting before the first round and combining tables, is measured here and is "
+        "The host's own work, counting before the first round and combining tables, is measured here and is "
         "part of CPU-PIM, inter-PIM-core and PIM-CPU."
     )
 
@@ -368,8 +368,8 @@ def fig_data_size(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            "Lines are modelled from the runs that the marks show (filled: measured; hollow: simulated), with as "
-            "many rounds for all sizes.",
+            "Lines are modelled from the runs that the marks show (filled: measured; hollow: simulated), with the "
+            "same number of rounds for all sizes.",
             f"PIM: {ran.loc[ran['backend'] == 'pim', 'cores'].max():,.0f} DPUs.",
             simulator(rows),
         ],

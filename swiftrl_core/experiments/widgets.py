@@ -9,15 +9,18 @@ import time
 from typing import Any
 
 import ipywidgets
-import pandas as pd
 from matplotlib.figure import Figure
 
-from swiftrl_core.data import Dataset, evaluation
+from swiftrl_core.data import Dataset
 from swiftrl_core.data.environments import Environment
-from swiftrl_core.experiments.quickstart import fig_learning_curve, fig_policy
+from swiftrl_core.experiments.quickstart import (
+    fig_learning_curve,
+    fig_policy,
+    policy_on_map,
+    train_with_curve,
+)
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat
-from swiftrl_core.plotting.policy import policy_on_map
-from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.training.loop import Schedule
 from swiftrl_core.util.errors import SwiftRLError
 
 CORES = (1, 4, 16, 64, 250, 1000, 2000)
@@ -61,7 +64,6 @@ class Explorer(ipywidgets.VBox):
     ) -> None:
         self._environment, self._dataset = environment, dataset
         self._episodes, self._seed, self._gamma = episodes, seed, gamma
-        self._optimum = evaluation.exact_return(environment, evaluation.value_iteration(environment, gamma))
         slider, menu = ipywidgets.SelectionSlider, ipywidgets.Dropdown
         few = [count for count in CORES if count <= len(dataset)]
         taus = [tau for tau in TAUS if tau <= episodes]
@@ -96,35 +98,22 @@ class Explorer(ipywidgets.VBox):
                 reward_range=self._dataset.reward_range,
             )
             schedule = Schedule(self.cores.value, self._episodes, self.tau.value, self._seed)
-            table, curve = self._learn(learner, schedule)
+            label = f"{learner.algorithm} {learner.number_format}"
+            result, curve = train_with_curve(
+                self._environment, self._dataset, learner, schedule, "cpu", label, CURVE_POINTS
+            )
         except SwiftRLError as error:
             self.message.value = f"<b>{error}</b>"
             return
-        self.lake.value = _png(fig_policy(policy_on_map(self._environment, table)))
+        self.lake.value = _png(fig_policy(policy_on_map(self._environment, result.q_table)))
         self.curve.value = _png(fig_learning_curve(curve))
-        reached = curve["exact_return"].iloc[-1]
+        reached, optimum = curve[["exact_return", "optimum"]].iloc[-1]
         interval = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"
         self.message.value = (
             f"{len(self._dataset) * self._episodes:,} updates on {schedule.cores:,} cores, averaged {interval}: "
-            f"exact return {reached:.4f} of {self._optimum:.4f}, "
+            f"exact return {reached:.4f} of {optimum:.4f}, "
             f"shown after {time.perf_counter() - start:.1f} s"
         )
-
-    def _learn(self, learner: Learner, schedule: Schedule) -> tuple[Any, pd.DataFrame]:
-        """Return the learned table and the exact return after some of the rounds."""
-        every = -(-len(schedule.rounds) // CURVE_POINTS)
-        points, rounds, done = [], 0, 0
-
-        def record(episodes: int, table: Any) -> None:
-            nonlocal rounds, done
-            rounds, done = rounds + 1, done + episodes
-            if rounds % every == 0 or done == schedule.episodes:
-                points.append((done, evaluation.exact_return(self._environment, table)))
-
-        result = train(self._dataset, learner, schedule, "cpu", on_round=record)
-        curve = pd.DataFrame(points, columns=["episodes", "exact_return"])
-        run = f"{learner.algorithm} {learner.number_format}"
-        return result.q_table, curve.assign(run=run, optimum=self._optimum)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Add the policy as a picture, for viewers without widgets."""

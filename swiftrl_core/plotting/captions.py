@@ -1,4 +1,4 @@
-"""Sentences for captions and summaries, computed from rows: what has to be reported with every time and speed-up."""
+"""Sentences for captions and summaries, computed from rows, to be reported with every time and speed-up."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def sample(rows: pd.DataFrame) -> str:
         return ""
     each = " or ".join(f"{count:.0f}" for count in sorted(counts))
     return (
-        f"Of each set {each} DPUs were simulated, the busiest; their tables equal the engine's in every bit."
+        f"The busiest {each} DPUs were simulated in each run; their tables equal the engine's in every bit."
     )
 
 
@@ -63,7 +63,7 @@ def reference(rows: pd.DataFrame) -> str:
         return ""
     seconds = solved.groupby("environment", sort=False)["pim_kernel"].median()
     times = ", ".join(f"{named(name)} {1e3 * value:.2g} ms" for name, value in seconds.items())
-    return f"To count and solve the same data exactly takes one core of this host {times} (measured)."
+    return f"Exact solution of the same data on one core of this host: {times} (measured)."
 
 
 def millions(count: float) -> str:

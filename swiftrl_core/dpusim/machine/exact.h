@@ -18,8 +18,6 @@ struct lane {
   uint32_t at;    /* op at which the last step began; what is issued counts for it */
 };
 
-#define NEVER INT64_MAX
-
 struct pipeline {
   struct run *run;
   struct lane lanes[MAX_TASKLETS];

@@ -1,6 +1,8 @@
 /* The interpreter's loop. machine.c includes this file three times:
  *
- *   LOOP_FAST  a tasklet runs until it must wait
+ *   LOOP_FAST  a tasklet runs to the next op whose place in time matters to others: a transfer, a lock, the counter. The
+ *              op itself comes first in its next turn, which the replay gives it in the order of time. A tasklet alone
+ *              runs on until it ends.
  *   LOOP_STEP  a tasklet runs up to the next instruction that others could notice, or that depends on them: a load, a
  *              store, a transfer, a lock, a fault. What it does before is between itself and its registers, so it may
  *              be done at once; the exact run then lets as many issue slots pass. Its `limit` is a step_reach.
@@ -82,31 +84,43 @@
 #define LOOP run_until_blocked
 #define LABELS fast_labels
 #define LONG_ENOUGH() (count > limit)
-/* Tell the replay of an event. It comes with the first instruction of its op, as in the exact run. */
-#define NOTE(event, what)                                                                \
-  do {                                                                                   \
-    if (!run->replay) break;                                                             \
-    int32_t ahead = replay_note(run, t, REAL_COUNT() + (op->cost > 0), (event), (what)); \
-    if (__builtin_expect(ahead < 0, 0)) FAULT_AT(FAULT_OUT_OF_MEMORY, 0, 0);             \
-    if (ahead) limit = INT64_MIN;                                                        \
+/* An op that others notice begins a turn, else it ends one. It comes with its first instruction, as in the exact run. */
+#define IN_TURN_IF(it_is)                      \
+  do {                                         \
+    if (run->replay && !in_turn && !(it_is)) { \
+      t->due = 1 + (op->cost > 0);             \
+      goto finished;                           \
+    }                                          \
+    in_turn = false;                           \
+  } while (0)
+#define IN_TURN()      \
+  do {                 \
+    IN_TURN_IF(false); \
+    t->calm = 0;       \
+  } while (0)
+/* A tasklet that streams, and has met nobody for a while, makes many transfers a turn. */
+#define TRANSFER_IN_TURN()                           \
+  do {                                               \
+    IN_TURN_IF(t->calm >= CALM && --transfers >= 0); \
+    t->calm++;                                       \
+  } while (0)
+/* Tell the replay of an event. */
+#define NOTE(event, what)                                                             \
+  do {                                                                                \
+    if (!run->replay) break;                                                          \
+    bool noted = replay_note(run, t, REAL_COUNT() + (op->cost > 0), (event), (what)); \
+    if (__builtin_expect(!noted, 0)) FAULT_AT(FAULT_OUT_OF_MEMORY, 0, 0);             \
   } while (0)
 #define NOTE_TRANSFER()                            \
   do {                                             \
     NOTE(TRANSFER_WAIT, (uint32_t)t->dma_pending); \
     t->dma_pending = 0;                            \
   } while (0)
-/* The counter shows what all tasklets have done, so its reader waits until the replay has come that far. */
-#define WAIT_FOR_COUNTER()                   \
-  do {                                       \
-    if (!run->replay || t->may_count) break; \
-    NOTE(READ_COUNTER, 0);                   \
-    t->state = WAIT_COUNTER;                 \
-    goto finished;                           \
-  } while (0)
 #else
+#define IN_TURN()
+#define TRANSFER_IN_TURN()
 #define NOTE(event, what)
 #define NOTE_TRANSFER()
-#define WAIT_FOR_COUNTER()
 #endif
 
 #define DISPATCH goto * op->go
@@ -140,6 +154,7 @@
       memcpy(&value, wram + address, sizeof value);                                      \
     } else {                                                                             \
       NOTICEABLE();                                                                      \
+      TRANSFER_IN_TURN();                                                                \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
       NOTE_TRANSFER();                                                                   \
       count += MRAM_LOAD_EXTRA;                                                          \
@@ -157,6 +172,7 @@
       memcpy(wram + address, &value, sizeof value);                                       \
     } else {                                                                              \
       NOTICEABLE();                                                                       \
+      TRANSFER_IN_TURN();                                                                 \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
       NOTE_TRANSFER();                                                                    \
       count += MRAM_STORE_EXTRA;                                                          \
@@ -171,6 +187,7 @@
 #define TRANSFER(name, asked_size, read)                                 \
   OP(name) {                                                             \
     NOTICEABLE();                                                        \
+    TRANSFER_IN_TURN();                                                  \
     uint32_t near = RS1, far = RS2, size = (asked_size), to_blame;       \
     CHECK(request, &near, &far, &size);                                  \
     int32_t fault = dma(machine, t, near, far, size, (read), &to_blame); \
@@ -205,6 +222,11 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 #else
   const op *const ops = LOOP_KIND == LOOP_STEP ? program->exact : __atomic_load_n(&program->fast, __ATOMIC_ACQUIRE);
   int64_t count = t->issued - ops[t->pc].before;
+#endif
+#if LOOP_KIND == LOOP_FAST
+  bool in_turn = t->due > 0;
+  int32_t transfers = TRANSFERS_A_TURN;
+  if (in_turn) count -= t->due - 1, t->due = 0;
 #endif
   const int64_t begin = t->issued;
   (void)begin, (void)limit;
@@ -279,21 +301,20 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   OP(FAULT) { FAULT_AT((int32_t)RS1, 0, RS1); }
   OP(PERF_CONFIG) {
     NOTICEABLE();
-    WAIT_FOR_COUNTER();
-    t->may_count = false;
+    IN_TURN();
     RD = counter_configure(run, t, RS1, REAL_COUNT());
     NEXT;
   }
   OP(PERF_GET) {
     NOTICEABLE();
-    WAIT_FOR_COUNTER();
-    t->may_count = false;
+    IN_TURN();
     RD = counter_read(run, t, REAL_COUNT(), (int32_t)RS1);
     NEXT;
   }
 
   OP(LOG) {
     NOTICEABLE();
+    IN_TURN();
     int32_t written = log_print(machine, RS1);
     if (written < 0) FAULT_AT(-written, 0, 0);
     RD = (uint32_t)written;
@@ -311,24 +332,28 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   TRANSFER(DMA_READ_N, x[op->rs3], true)
   TRANSFER(DMA_WRITE_N, x[op->rs3], false)
 
-  /* The fast run sleeps on a taken lock (the replay adds the failed tries), the exact one tries again. */
+  /* The fast run sleeps on a taken lock until the replay hands it over (and adds the failed tries), the exact one tries
+   * again. */
   OP(LOCK) {
     NOTICEABLE();
+    IN_TURN();
+    NOTE(TAKE_LOCK, RS1 & (LOCK_BITS - 1));
     if (lock_take(machine, t, RS1)) {
       LISTEN(machine, t, CHANNEL_LOCK + (RS1 & (LOCK_BITS - 1)));
-      NOTE(TAKE_LOCK, RS1 & (LOCK_BITS - 1));
       NEXT;
     }
-#if LOOP_KIND != LOOP_FAST
+#if LOOP_KIND == LOOP_FAST
+    t->state = WAIT_LOCK, t->waits_on = RS1 & (LOCK_BITS - 1);
+    goto moved;
+#else
     count += op->cost;
     run->stats->lock_tries++;
-#else
-    t->state = WAIT_LOCK, t->waits_on = RS1 & (LOCK_BITS - 1);
-#endif
     goto finished;
+#endif
   }
   OP(TRYLOCK) {
     NOTICEABLE();
+    IN_TURN();
     uint32_t lock = RS1 & (LOCK_BITS - 1);
     bool taken = lock_take(machine, t, lock);
     RD = taken;
@@ -340,6 +365,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   }
   OP(UNLOCK) {
     NOTICEABLE();
+    IN_TURN();
     TELL(machine, t, CHANNEL_LOCK + (RS1 & (LOCK_BITS - 1)));
     lock_release(run, RS1);
     NOTE(FREE_LOCK, RS1 & (LOCK_BITS - 1));
@@ -348,6 +374,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   OP(BARRIER) {
     NOTICEABLE();
+    IN_TURN();
     uint32_t address = RS1;
     if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0) FAULT_AT(FAULT_BARRIER, address, 0);
     NOTE(MEET, address);
@@ -362,29 +389,36 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
 
   OP(SEM_TAKE) {
     NOTICEABLE();
+    IN_TURN();
     if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
     int32_t *semaphore = (int32_t *)(wram + RS1);
+    NOTE(TAKE_SEM, RS1);
     if (*semaphore > 0) {
-      NOTE(TAKE_SEM, RS1);
       LISTEN(machine, t, RS1);
       --*semaphore;
       NEXT;
     }
     t->state = WAIT_SEM, t->waits_on = RS1;
+#if LOOP_KIND == LOOP_FAST
+    goto moved;
+#else
     goto finished;
+#endif
   }
   OP(SEM_GIVE) {
     NOTICEABLE();
+    IN_TURN();
     if (!IN_WRAM(RS1, 2)) FAULT_AT(FAULT_ADDRESS, RS1, 0);
     NOTE(GIVE_SEM, RS1);
     TELL(machine, t, RS1);
     ++*(int32_t *)(wram + RS1);
-    wake_one(run, WAIT_SEM, RS1);
+    if (!run->replay) wake_one(run, WAIT_SEM, RS1);
     NEXT;
   }
 
   OP(NOTIFY) {
     NOTICEABLE();
+    IN_TURN();
     uint32_t self = (uint32_t)(t - machine->tasklets);
     NOTE(NOTIFY_ANY, self | (op->cost - 1u) << HANDSHAKE_TAIL);
     TELL(machine, t, CHANNEL_HANDSHAKE + self);
@@ -397,6 +431,7 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
   }
   OP(WAIT_FOR) {
     NOTICEABLE();
+    IN_TURN();
     uint32_t other = RS1;
     if (anyone_in(machine, WAIT_FOR, other)) {
       RD = 1;
@@ -437,6 +472,9 @@ moved: /* the op is done and paid for, but the tasklet waits before the next */
   op++;
 finished:
   t->issued = REAL_COUNT();
+#if LOOP_KIND == LOOP_FAST
+  if (t->due) t->issued += t->due - 1;
+#endif
   t->pc = (uint32_t)(op - ops);
   return NULL;
 }
@@ -453,7 +491,9 @@ finished:
 #undef REAL_COUNT
 #undef NOTE
 #undef NOTE_TRANSFER
-#undef WAIT_FOR_COUNTER
+#undef IN_TURN
+#undef IN_TURN_IF
+#undef TRANSFER_IN_TURN
 #undef OP
 #undef DISPATCH
 #undef NEXT

@@ -22,10 +22,13 @@ enum routine_number {
 };
 
 enum {
-  MRAM_LOAD_EXTRA = 3,  /* a scalar read from MRAM: address, DMA, mask, load instead of a load */
-  MRAM_STORE_EXTRA = 4, /* read, change, write back */
-  STEP_LIMIT = 1000,    /* instructions after which a step ends that nobody notices */
-  SLICE = 1 << 18,      /* instructions after which a tasklet that never waits lets others run */
+  MRAM_LOAD_EXTRA = 3,   /* a scalar read from MRAM: address, DMA, mask, load instead of a load */
+  MRAM_STORE_EXTRA = 4,  /* read, change, write back */
+  STEP_LIMIT = 1000,     /* instructions after which a step ends that nobody notices */
+  CALM = 16,             /* transfers in a row without meeting others, from which on a tasklet streams */
+  TRANSFERS_A_TURN = 64, /* of a tasklet that streams */
+  SLICE = 1 << 14,       /* instructions of a turn in which nobody is met */
+  CALM_SLICE = 1 << 18,  /* the same for a tasklet that streams */
 };
 
 /* ---- memory ---- */
@@ -270,7 +273,7 @@ static bool lock_take(struct machine *machine, const struct tasklet *t, uint32_t
 static void lock_release(struct run *run, uint32_t address) {
   uint32_t bit = address & (LOCK_BITS - 1);
   run->machine->lock_owner[bit] = -1;
-  wake_one(run, WAIT_LOCK, bit);
+  if (!run->replay) wake_one(run, WAIT_LOCK, bit);
 }
 
 #include "replay.h"
@@ -490,7 +493,7 @@ EXPORT int64_t dpu_replay(int32_t tasklets, const int64_t *instructions, const i
   for (int32_t i = 0; i < tasklets; i++) {
     machine.tasklets[i].issued = instructions[i], machine.tasklets[i].state = DONE;
     for (int32_t k = 0; k < lengths[i]; k++, events++)
-      if (trace_add(&replay.players[i].trace, events->at, events->kind, events->what) < 0) return -1;
+      if (!trace_add(&replay.players[i].trace, events->at, events->kind, events->what)) return -1;
   }
   replay_begin(&replay, &run);
   replay_advance(&replay);

@@ -97,13 +97,12 @@ struct program {
 
 enum tasklet_state {
   READY,
-  WOKEN,        /* runs again in the next round */
-  WAIT_LOCK,    /* of a mutex: tries again when woken */
-  WAIT_SEM,     /* of a semaphore: tries again when woken */
+  WOKEN,        /* runs again in its next turn */
+  WAIT_LOCK,    /* of a mutex: tries again when woken; in a fast run, gets it */
+  WAIT_SEM,     /* of a semaphore: likewise */
   WAIT_NOTIFY,  /* has notified, no tasklet has waited for it yet */
   WAIT_FOR,     /* waits for another tasklet's notification */
   WAIT_BARRIER, /* arrived, others have not */
-  WAIT_COUNTER, /* of a fast run: reads the performance counter when its time has come */
   DONE,
 };
 
@@ -112,7 +111,8 @@ struct tasklet {
   uint32_t pc;    /* index of the next op */
   uint32_t waits_on;
   int32_t state;
-  bool may_count; /* its time to read the performance counter has come */
+  int32_t calm;   /* transfers since it last met others */
+  int32_t due;    /* of a fast run: 0, or one more than the instructions of its next op that `issued` has already */
   int64_t issued; /* issue slots used since boot: DPU instructions and stalls */
   int64_t stalls; /* of these, slots in which it waited for a bank of registers */
   int64_t dma_cycles, dma_bytes_read, dma_bytes_written, dma_transfers;

@@ -1,8 +1,9 @@
 /* The time of a fast run. Part of machine.c.
  *
- * The fast run takes tasklet after tasklet and keeps of each only what matters to the others: its DMA transfers, its
- * locks, barriers, semaphores and handshakes, each with the number of instructions before it. Here these traces are
- * played against each other. Between two of these events the pipeline needs no simulation, for it has a closed form:
+ * The fast run keeps of each tasklet only what matters to the others: its DMA transfers, its locks, barriers, semaphores
+ * and handshakes, each with the number of instructions before it. Here these events are played against each other, and
+ * the tasklet whose next event comes first has the next turn; so locks, MRAM and what follows from them come out in the
+ * order of time. Between two events the pipeline needs no simulation, for it has a closed form:
  * while k tasklets have something to issue, an issue slot lasts max(11, k) cycles, and in a slot each of them issues
  * one instruction. So `slots` is a clock on which every tasklet's next event has a fixed place, and `now` is
  * the same clock in cycles.
@@ -20,9 +21,11 @@
 #include "barrier.h"
 #include "machine.h"
 
-enum { TRACE_EVENTS = 1024 }; /* a tasklet that is so far ahead lets the others catch up */
+#define NEVER INT64_MAX
 
-enum event_kind { TRANSFER_WAIT, TAKE_LOCK, FREE_LOCK, MEET, TAKE_SEM, GIVE_SEM, NOTIFY_ANY, AWAIT, READ_COUNTER };
+enum { TRACE_EVENTS = 128 }; /* room at first */
+
+enum event_kind { TRANSFER_WAIT, TAKE_LOCK, FREE_LOCK, MEET, TAKE_SEM, GIVE_SEM, NOTIFY_ANY, AWAIT };
 
 /* Something that a tasklet did after so many instructions of its own. */
 struct event {
@@ -41,7 +44,7 @@ enum playing {
   SPINNING,    /* tries to get the lock `waits_on`, first at `due`; like the former it uses the pipeline */
   IN_TRANSFER, /* `wakes` is when the transfer ends */
   SLEEPING,    /* in `step`, for `waits_on` */
-  STARVED,     /* its trace is at its end: what it does next is not known */
+  STARVED,     /* its trace is at its end: its turn */
   OVER,
 };
 
@@ -76,54 +79,40 @@ struct player {
   int32_t woken; /* and has woken so many */
 };
 
-/* Of the semaphore in one word of WRAM; `known` from its first use on. */
-struct semaphore_count {
-  int32_t count;
-  bool known;
-};
-
 struct replay {
   struct run *run;
   int32_t count;
   double now, slots;
   double engine_free;
   int32_t lock_owner[LOCK_BITS];
-  struct semaphore_count *semaphores; /* one a word of WRAM, or NULL as long as there is none */
-  int32_t at_counter;                 /* tasklet whose read of the counter is reached, or -1 */
+  int32_t active;               /* how many use the pipeline */
+  int64_t issues[MAX_TASKLETS]; /* key of `due` of each player that is issuing, else NEVER */
+  int64_t wakes[MAX_TASKLETS];  /* key of `wakes` of each that is in a transfer, else NEVER */
   struct player players[MAX_TASKLETS];
 };
 
 /* ---- traces ---- */
 
-/* Note an event. Returns whether the tasklet should let the others catch up, -1 without memory. */
-static int32_t trace_add(struct trace *trace, int64_t at, int32_t kind, uint32_t what) {
+/* Add an event. Returns whether there was memory for it. */
+static bool trace_add(struct trace *trace, int64_t at, int32_t kind, uint32_t what) {
   if (trace->end == trace->room) {
     int32_t kept = trace->end - trace->first;
     if (trace->first > 0) memmove(trace->events, trace->events + trace->first, (size_t)kept * sizeof *trace->events);
     trace->first = 0, trace->end = kept;
     if (kept >= trace->room - trace->room / 4) {
-      int32_t room = trace->room ? 2 * trace->room : TRACE_EVENTS + TRACE_EVENTS / 2;
+      int32_t room = trace->room ? 2 * trace->room : TRACE_EVENTS;
       struct event *larger = realloc(trace->events, (size_t)room * sizeof *larger);
-      if (!larger) return -1;
+      if (!larger) return false;
       trace->events = larger, trace->room = room;
     }
   }
   trace->events[trace->end++] = (struct event){at, kind, what};
-  return trace->end - trace->first >= TRACE_EVENTS;
+  return true;
 }
 
-/* Note what a tasklet does after `at` instructions; returns as trace_add. Before the first use of a semaphore its count
- * is that in memory. */
-static int32_t replay_note(struct run *run, const struct tasklet *t, int64_t at, int32_t kind, uint32_t what) {
-  struct replay *r = run->replay;
-  if (kind == TAKE_SEM || kind == GIVE_SEM) {
-    if (!r->semaphores) r->semaphores = calloc(run->machine->program->wram_bytes / 4, sizeof *r->semaphores);
-    if (!r->semaphores) return -1;
-    struct semaphore_count *semaphore = &r->semaphores[what / 4];
-    if (!semaphore->known) memcpy(&semaphore->count, run->machine->wram + what, sizeof semaphore->count);
-    semaphore->known = true;
-  }
-  return trace_add(&r->players[t - run->machine->tasklets].trace, at, kind, what);
+/* Note what a tasklet does after `at` instructions. Returns whether there was memory for it. */
+static bool replay_note(struct run *run, const struct tasklet *t, int64_t at, int32_t kind, uint32_t what) {
+  return trace_add(&run->replay->players[t - run->machine->tasklets].trace, at, kind, what);
 }
 
 /* Instructions of a barrier that one tasklet has for itself. */
@@ -135,6 +124,31 @@ static int32_t barrier_alone(struct run *run) {
 
 /* ---- the clock ---- */
 
+/* Times are not negative, so their bits as integers compare as they do; and integers the compiler compares in vectors. */
+static int64_t time_key(double time) {
+  int64_t key;
+  memcpy(&key, &time, sizeof key);
+  return key;
+}
+
+static void set_playing(struct replay *r, struct player *p, int32_t playing) {
+  int32_t i = (int32_t)(p - r->players);
+  r->active += (playing <= SPINNING) - (p->playing <= SPINNING);
+  r->issues[i] = playing == ISSUING ? time_key(p->due) : NEVER;
+  r->wakes[i] = playing == IN_TRANSFER ? time_key(p->wakes) : NEVER;
+  p->playing = playing;
+}
+
+static struct player *earliest(struct replay *r, const int64_t *keys, int64_t *key) {
+  int64_t least = NEVER;
+  for (int32_t block = 0; block < r->count; block += 8)
+    for (int32_t i = block; i < block + 8; i++) least = keys[i] < least ? keys[i] : least;
+  int32_t first = 0;
+  while (keys[first] != least) first++;
+  *key = least;
+  return &r->players[first];
+}
+
 /* Go on with the next event of the trace, counted from `from` slots. */
 static void play_on(struct replay *r, struct player *p, double from) {
   const struct trace *trace = &p->trace;
@@ -142,7 +156,7 @@ static void play_on(struct replay *r, struct player *p, double from) {
   int64_t next = trace->first < trace->end ? trace->events[trace->first].at : t->issued;
   p->due = from + (double)(next - p->at);
   p->at = next;
-  p->playing = ISSUING, p->step = STEP_EVENT;
+  p->step = STEP_EVENT, set_playing(r, p, ISSUING);
 }
 
 /* The slot in which a tasklet that has waited until `slots` begins again. The pipeline has 11 places in a slot; the
@@ -169,12 +183,12 @@ static double place_in_slot(const struct replay *r, const struct player *player)
 static void play_extra(struct replay *r, struct player *p, double from, int32_t instructions, int32_t step) {
   p->due = from + instructions;
   p->extra += instructions;
-  p->playing = ISSUING, p->step = step;
+  p->step = step, set_playing(r, p, ISSUING);
   r->run->stats->barrier_instructions += instructions;
 }
 
-static void sleep_in(struct player *p, int32_t step, uint32_t waits_on) {
-  p->playing = SLEEPING, p->step = step, p->waits_on = waits_on;
+static void sleep_in(struct replay *r, struct player *p, int32_t step, uint32_t waits_on) {
+  p->step = step, p->waits_on = waits_on, set_playing(r, p, SLEEPING);
 }
 
 /* ---- locks ---- */
@@ -210,7 +224,9 @@ static void barrier_hold_on(struct replay *r, struct player *p, double from) {
 /* Tasklet `p` has got `lock` in the slot `from`. */
 static void got_lock(struct replay *r, struct player *p, uint32_t lock, double from) {
   if (lock < BARRIER_LOCK) {
+    struct tasklet *t = &r->run->machine->tasklets[p - r->players];
     r->lock_owner[lock] = (int32_t)(p - r->players);
+    if (t->state == WAIT_LOCK) t->state = READY, lock_take(r->run->machine, t, lock);
     play_on(r, p, from);
     return;
   }
@@ -224,7 +240,7 @@ static void try_lock(struct replay *r, struct player *p, uint32_t lock) {
     got_lock(r, p, lock, p->due);
     return;
   }
-  p->playing = SPINNING, p->waits_on = lock;
+  p->waits_on = lock, set_playing(r, p, SPINNING);
 }
 
 /* A lock has become free: of those that try, the first whose slot comes gets it. */
@@ -279,6 +295,7 @@ static bool wake_player(struct replay *r, int32_t step, uint32_t waits_on) {
     double from = place_in_slot(r, p) + 1;
     p->at += p->tail < from - p->due ? p->tail : (int64_t)(from - p->due);
     p->tail = 0;
+    r->run->machine->tasklets[i].state = READY;
     play_on(r, p, from);
     return true;
   }
@@ -286,17 +303,17 @@ static bool wake_player(struct replay *r, int32_t step, uint32_t waits_on) {
 }
 
 static void take_semaphore(struct replay *r, struct player *p, uint32_t address) {
-  if (r->semaphores[address / 4].count > 0) {
-    r->semaphores[address / 4].count--;
+  if (r->run->machine->tasklets[p - r->players].state != WAIT_SEM) {
     play_on(r, p, p->due);
     return;
   }
   p->extra++; /* it has looked, and will look again */
-  sleep_in(p, STEP_SEM, address);
+  sleep_in(r, p, STEP_SEM, address);
 }
 
+/* A sleeper takes what was given. */
 static void give_semaphore(struct replay *r, struct player *p, uint32_t address) {
-  if (!wake_player(r, STEP_SEM, address)) r->semaphores[address / 4].count++;
+  if (wake_player(r, STEP_SEM, address)) --*(int32_t *)(r->run->machine->wram + address);
   play_on(r, p, p->due);
 }
 
@@ -307,7 +324,7 @@ static void shake(struct replay *r, struct player *p, int32_t own_step, int32_t 
     play_on(r, p, p->due);
     return;
   }
-  sleep_in(p, own_step, notifier);
+  sleep_in(r, p, own_step, notifier);
   p->tail = (int32_t)(what >> HANDSHAKE_TAIL);
 }
 
@@ -317,7 +334,7 @@ static void start_transfer(struct replay *r, struct player *p, uint32_t cycles) 
   if (r->engine_free < r->now) r->engine_free = r->now;
   r->engine_free += cycles;
   p->wakes = r->engine_free;
-  p->playing = IN_TRANSFER;
+  set_playing(r, p, IN_TRANSFER);
 }
 
 static void play_event(struct replay *r, struct player *p, struct event event) {
@@ -346,12 +363,8 @@ static void play_event(struct replay *r, struct player *p, struct event event) {
     case NOTIFY_ANY:
       shake(r, p, STEP_NOTIFY, STEP_AWAIT, event.what);
       break;
-    case AWAIT:
+    default: /* AWAIT */
       shake(r, p, STEP_AWAIT, STEP_NOTIFY, event.what);
-      break;
-    default: /* READ_COUNTER */
-      r->at_counter = (int32_t)(p - r->players);
-      p->playing = STARVED;
   }
 }
 
@@ -364,7 +377,7 @@ static void play_trace(struct replay *r, struct player *p) {
   else if (trace->first < trace->end || p->at < t->issued)
     play_on(r, p, p->due);
   else
-    p->playing = t->state == DONE ? OVER : STARVED;
+    set_playing(r, p, t->state == DONE ? OVER : STARVED);
 }
 
 static void play_step(struct replay *r, struct player *p) {
@@ -382,74 +395,46 @@ static void play_step(struct replay *r, struct player *p) {
       barrier_held(r, p);
       break;
     case STEP_ASLEEP:
-      sleep_in(p, STEP_ASLEEP, p->waits_on);
+      sleep_in(r, p, STEP_ASLEEP, p->waits_on);
       break;
     default: /* STEP_LEFT */
       play_on(r, p, p->due);
   }
 }
 
-/* Nothing is due, yet tasklets wait: the traces were made in another order, in which they did not. */
-static bool release_one(struct replay *r) {
-  for (int32_t i = 0; i < r->count; i++) {
-    struct player *p = &r->players[i];
-    if (p->playing != SPINNING && p->playing != SLEEPING) continue;
-    play_on(r, p, r->slots);
-    return true;
-  }
-  return false;
-}
-
-/* Play until a tasklet has to run on before it is known what comes next, or all have ended. */
-static void replay_advance(struct replay *r) {
+/* Play until a tasklet has its turn, and return it; NULL when all have ended, or wait for each other. */
+static struct player *replay_advance(struct replay *r) {
   for (;;) {
-    struct player *issuing = NULL, *moving = NULL;
-    bool starved = false;
-    int32_t active = 0;
-    for (struct player *p = r->players; p < r->players + r->count; p++) {
-      active += p->playing <= SPINNING;
-      if (p->playing == ISSUING && (!issuing || p->due < issuing->due)) issuing = p;
-      if (p->playing == IN_TRANSFER && (!moving || p->wakes < moving->wakes)) moving = p;
-      starved |= p->playing == STARVED;
-    }
-    if (starved) return;
-    double slot = active > ISSUE_INTERVAL ? active : ISSUE_INTERVAL;
-    double due = issuing ? r->now + (issuing->due - r->slots) * slot : INFINITY;
-    if (moving && moving->wakes <= due) {
+    int64_t issues, wakes;
+    struct player *issuing = earliest(r, r->issues, &issues), *moving = earliest(r, r->wakes, &wakes);
+    double slot = r->active > ISSUE_INTERVAL ? r->active : ISSUE_INTERVAL;
+    double due = issues < NEVER ? r->now + (issuing->due - r->slots) * slot : INFINITY;
+    if (wakes < NEVER && moving->wakes <= due) {
       r->slots += (moving->wakes - r->now) / slot, r->now = moving->wakes;
       play_on(r, moving, place_in_slot(r, moving));
-    } else if (issuing) {
+    } else if (issues < NEVER) {
       r->slots = issuing->due, r->now = due;
       play_step(r, issuing);
-    } else if (!release_one(r)) {
-      return;
+      if (issuing->playing == STARVED) return issuing;
+    } else {
+      return NULL;
     }
   }
 }
 
-/* Tasklets have run on: those whose traces were at their end go on. */
-static void replay_resume(struct replay *r) {
-  r->at_counter = -1;
-  for (int32_t i = 0; i < r->count; i++) {
-    struct player *p = &r->players[i];
-    const struct tasklet *t = &r->run->machine->tasklets[i];
-    if (p->playing != STARVED) continue;
-    if (p->trace.first < p->trace.end || t->issued > p->at || t->state == DONE) play_on(r, p, r->slots);
-  }
+/* A tasklet has had its turn. If it began with an event, that is due now; what follows has its place in time. */
+static void replay_resume(struct replay *r, struct player *p) {
+  play_on(r, p, r->slots);
+  if (p->trace.first < p->trace.end && p->due <= r->slots) play_step(r, p);
 }
 
 /* `r` is zero but for the traces. */
 static void replay_begin(struct replay *r, struct run *run) {
-  r->run = run, r->count = (int32_t)run->machine->program->nr_tasklets, r->at_counter = -1;
+  r->run = run, r->count = (int32_t)run->machine->program->nr_tasklets;
   memset(r->lock_owner, -1, sizeof r->lock_owner);
+  for (int32_t i = 0; i < MAX_TASKLETS; i++) r->issues[i] = r->wakes[i] = NEVER, r->players[i].playing = OVER;
   double slot = r->count > ISSUE_INTERVAL ? r->count : ISSUE_INTERVAL;
   for (int32_t i = 0; i < r->count; i++) play_on(r, &r->players[i], i / slot);
-}
-
-static bool replay_is_over(const struct replay *r) {
-  for (int32_t i = 0; i < r->count; i++)
-    if (r->players[i].playing != OVER) return false;
-  return true;
 }
 
 static int64_t replay_cycles(const struct replay *r) {
@@ -458,7 +443,6 @@ static int64_t replay_cycles(const struct replay *r) {
 
 static void replay_end(struct replay *r) {
   for (int32_t i = 0; i < r->count; i++) free(r->players[i].trace.events);
-  free(r->semaphores);
 }
 
 /* Instructions that all tasklets have issued up to now, as the performance counter has them. A tasklet that is ahead
