@@ -146,7 +146,7 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
 def _compile(problem: Problem) -> ctypes._CFuncPtr:
     library = toolchain.compile_shared_library(
         [SOURCE],
-        headers=[COUNTING_HEADER, KERNEL_DIRECTORY / "layout.h"],
+        headers=[COUNTING_HEADER, KERNEL_DIRECTORY / "layout.h", KERNEL_DIRECTORY / "inline.h"],
         include_directories=[KERNEL_DIRECTORY, COUNTING_HEADER.parent],
         flags=[f"-DNUMBER_FORMAT={problem.learner.switches['NUMBER_FORMAT']}"],
     )

@@ -83,7 +83,7 @@ class Counter:
 def _library(problem: Problem) -> ctypes.CDLL:
     path = toolchain.compile_shared_library(
         [SOURCE],
-        headers=[HEADER, KERNEL_DIRECTORY / "layout.h"],
+        headers=[HEADER, KERNEL_DIRECTORY / "layout.h", KERNEL_DIRECTORY / "inline.h"],
         include_directories=[KERNEL_DIRECTORY],
         flags=[f"-DNUMBER_FORMAT={problem.learner.switches['NUMBER_FORMAT']}"],
     )

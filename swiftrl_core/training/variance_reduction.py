@@ -1,4 +1,4 @@
-"""The host's half of the variance-reduced update: Tbar, from the counts of all transitions. See `dpu_src/learn.h`.
+"""The host's half of the variance-reduced update: Tbar, from the counts of all transitions. See `dpu_src/td_update.h`.
 
     Tbar(s, a) = mean over the data's transitions of (s, a) of r + gamma * max Qbar(s', .), or of r where one terminated
 

@@ -19,7 +19,7 @@ static uint32_t pass(value_t *restrict q, const struct transition *restrict chun
   for (uint32_t offset = 0; offset < STRIDE; offset++)
     for (uint32_t i = offset; i < args->transitions; i += STRIDE) {
       uint32_t index = SAMPLING == SAMPLING_RAN ? lcg_below(&random_state, args->transitions) : i;
-      td_update(q, chunk[index], args, &random_state);
+      td_update(q, chunk[index], args, &random_state, 0);
     }
   return random_state;
 }

@@ -8,7 +8,7 @@
  * The arithmetic is td_rule.h itself with vectors for numbers: IEEE single precision, no contraction, the kernel's
  * order. The random numbers are those of lcg.h, drawn when the kernel draws them. So the tables agree in every bit.
  *
- * BOOTSTRAP_FROZEN (learn.h) spares an update the row: a lane reads one number of the next state, computed when the
+ * BOOTSTRAP_FROZEN (td_update.h) spares an update the row: a lane reads one number of the next state, computed when the
  * pass began. So the lanes, too, take the maximum once a state and pass.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, BOOTSTRAP as for the kernel;
@@ -40,7 +40,7 @@
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 #define PAGE_BYTES 4096
 #define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
-#define AHEAD (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
+#define FROZEN (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
 /* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands (lanes.h), where the row of the next
  * state does (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's
@@ -73,7 +73,7 @@ struct team {
   value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   const value_t *targets; /* UPDATE_VR: Tbar, and max Qbar(s, .) where a row begins; in the shape of a table */
   const value_t *values;
-  value_t *ahead;                   /* BOOTSTRAP_FROZEN: that of learn.h, state s of lane l at s * LANES + l */
+  value_t *frozen;                  /* BOOTSTRAP_FROZEN: that of struct aux, state s of lane l at s * LANES + l */
   const struct step *steps;         /* SEQ and STR: step i of group g is the one at i * groups + g */
   const struct transition *records; /* RAN: the chunks themselves */
   int64_t longest;
@@ -101,11 +101,11 @@ static void unpack_lane(struct step *steps, int64_t longest, int groups, int lan
   uint32_t origin = TABLE_AT(lane), l = lane % LANES;
   struct step *step = steps + lane / LANES;
   for (int64_t i = 0; i < longest; i++, step += groups) {
-    uint32_t word = i < length ? chunk[i].step : 0, pair = word & 0xffff;
-    uint32_t next = i >= length || word >> 31 ? N_STATES : (word >> 16) & 0x7fff;
-    step->entry[l] = (place_t)(origin + (i < length ? PLACE_OF(pair) : SPARE));
+    int fills = i < length;
+    uint32_t next = !fills || ends(chunk[i]) ? N_STATES : next_of(chunk[i]);
+    step->entry[l] = (place_t)(origin + (fills ? PLACE_OF(pair_of(chunk[i])) : SPARE));
     step->next[l] = (place_t)(BOOTSTRAP == BOOTSTRAP_FROZEN ? next : origin + next * ROW);
-    step->reward[l] = i < length ? chunk[i].reward : 0;
+    step->reward[l] = fills ? chunk[i].reward : 0;
   }
 }
 
@@ -142,35 +142,35 @@ INLINE mask_t draw_choice(mask_t terminated, words_t *random, uint32_t explore_b
 INLINE value_t *tables_of(const struct team *team, int g) { return team->tables + g * LANES * APART; }
 
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
-/* look_ahead of learn.h, for every state of every lane; nothing lies ahead of termination: x + -0 is x for every x. */
-static void look_ahead(struct team *team, int g, const struct learner_args *args) {
-  value_t *ahead = team->ahead + g * LANES * AHEAD;
+/* freeze of td_update.h, for every state of every lane; nothing lies ahead of termination: x + -0 is x for every x. */
+static void freeze(struct team *team, int g, const struct learner_args *args) {
+  value_t *frozen = team->frozen + g * LANES * FROZEN;
   for (uint32_t s = 0; s < N_STATES; s++) {
     _Alignas(uint64_t) place_t place[LANES]; /* as `fetch` reads them */
     for (int l = 0; l < LANES; l++) place[l] = (place_t)(TABLE_AT(g * LANES + l) + s * ROW);
     lanes_t value = largest_of_rows(tables_of(team, g), fetch(place));
     if (UPDATE == UPDATE_VR) value -= team->values[s * ROW];
-    *(lanes_t *)(ahead + s * LANES) = discounted(value, args);
+    *(lanes_t *)(frozen + s * LANES) = discounted(value, args);
   }
-  for (int l = 0; l < LANES; l++) ahead[N_STATES * LANES + l] = (value_t)-0.0f;
+  for (int l = 0; l < LANES; l++) frozen[N_STATES * LANES + l] = (value_t)-0.0f;
 }
 
-/* learn of learn.h: every lane learns from its transition, out of what its pass began with. */
-INLINE void learn(struct team *team, int g, const struct step *step, mask_t choice, const struct learner_args *args) {
+/* B of every lane's next state, by now discounted. */
+INLINE lanes_t value_of_next(const struct team *team, int g, const struct step *step, mask_t choice) {
   (void)choice;
-  const value_t *all = team->ahead + g * LANES * AHEAD;
-  lanes_t ahead;
+  const value_t *frozen = team->frozen + g * LANES * FROZEN;
+  lanes_t value;
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) ahead[l] = all[step->next[l] * LANES + l];
-  lanes_t reward = *(const lanes_t *)step->reward;
-  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(team->targets, step->entry, g * LANES) : reward) + ahead;
-  places_t entry = fetch(step->entry);
-  lanes_t old = load_entries(tables_of(team, g), entry);
-  store_entries(tables_of(team, g), entry, old + step_towards(target, old, args));
+  for (int l = 0; l < LANES; l++) value[l] = frozen[step->next[l] * LANES + l];
+  return value;
 }
 #else
-/* Q(s', .) becomes one number: the largest, or that of SARSA's choice. */
-INLINE lanes_t value_of_next(const value_t *tables, places_t next, mask_t choice) {
+/* B of every lane's next state: the largest of its row, or the entry of SARSA's choice. After termination the spare row
+ * stands for the next one: r + gamma * 0 is r. (It is +0 for an r of -0, but no entry that learns from either can
+ * tell.) */
+INLINE lanes_t value_of_next(const struct team *team, int g, const struct step *step, mask_t choice) {
+  const value_t *tables = tables_of(team, g);
+  places_t next = fetch(step->next);
 #if ALGORITHM == ALGORITHM_Q_LEARNING
   (void)choice;
   return largest_of_rows(tables, next);
@@ -182,23 +182,18 @@ INLINE lanes_t value_of_next(const value_t *tables, places_t next, mask_t choice
   return value;
 #endif
 }
+#endif
 
-/* td_update of td_update.h, or in UPDATE_VR learn of learn.h: every lane learns from its transition. After termination
- * the spare row stands for the next one: r + gamma * 0 is r. (It is +0 for an r of -0, but no entry that learns from
- * either can tell.) */
+/* td_update of td_update.h: every lane learns from its transition. */
 INLINE void learn(struct team *team, int g, const struct step *step, mask_t choice, const struct learner_args *args) {
   value_t *tables = tables_of(team, g);
-  lanes_t reward = *(const lanes_t *)step->reward, value = value_of_next(tables, fetch(step->next), choice);
-  if (UPDATE == UPDATE_VR) {
-    reward = load_shared(team->targets, step->entry, g * LANES);
-    value -= load_shared(team->values, step->next, g * LANES);
-  }
+  lanes_t value = value_of_next(team, g, step, choice), reward = *(const lanes_t *)step->reward;
+  if (UPDATE == UPDATE_VR) reward = load_shared(team->targets, step->entry, g * LANES);
+  if (UPDATE == UPDATE_VR && BOOTSTRAP == BOOTSTRAP_CURRENT) value -= load_shared(team->values, step->next, g * LANES);
   lanes_t target = bootstrapped_target(reward, value, args);
   places_t entry = fetch(step->entry);
-  lanes_t old = load_entries(tables, entry);
-  store_entries(tables, entry, old + step_towards(target, old, args));
+  store_entries(tables, entry, updated(load_entries(tables, entry), target, args));
 }
-#endif
 
 #if SAMPLING == SAMPLING_RAN
 /* A draw from 0 .. length - 1 in every lane: x % n = x - n * floor(x / n). With m = floor((2^32 - 1) / n), the upper
@@ -221,10 +216,10 @@ INLINE void deal(struct team *team, int g, int groups, int64_t i, const struct l
   words_t packed, reward;
   load_records(&packed, &reward, team->records, at);
   reward &= (words_t)draws;
-  mask_t terminated = (mask_t)packed >> 31 | ~draws;
-  words_t pair = packed & 0xffff;
+  mask_t terminated = ENDS_IN((mask_t)packed) | ~draws;
+  words_t pair = PAIR_IN(packed);
   words_t entry = choose_words(draws, PLACE_OF(pair), (words_t){0} + SPARE) + group->origin;
-  words_t next = choose_words(terminated, (words_t){0} + N_STATES, packed >> 16 & 0x7fff);
+  words_t next = choose_words(terminated, (words_t){0} + N_STATES, NEXT_IN(packed));
   if (BOOTSTRAP != BOOTSTRAP_FROZEN) next = next * ROW + group->origin;
   struct step *step = &team->dealt[i % BLOCK * groups + g];
   *(lanes_t *)step->reward = (lanes_t)reward;
@@ -272,7 +267,7 @@ INLINE void in_turns(struct team *team, int64_t first, int64_t last, const struc
 /* One episode of a whole team. */
 static void pass(struct team *team, const struct learner_args *args) {
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
-  for (int g = 0; g < team->groups; g++) look_ahead(team, g, args);
+  for (int g = 0; g < team->groups; g++) freeze(team, g, args);
 #endif
 #if SAMPLING == SAMPLING_RAN
   for (int64_t first = 0; first < team->longest; first += BLOCK) {
@@ -326,7 +321,7 @@ static void widen(value_t *wide, const value_t *table) {
   memset(wide + SPARE, 0, N_ACTIONS * sizeof(value_t));
 }
 
-/* keep_values of learn.h, where the rows of a widened table begin. */
+/* keep_values of td_update.h, where the rows of a widened table begin. */
 static void keep_values(value_t *values, const value_t *table) {
   for (int64_t s = 0; s < N_STATES; s++) {
     const value_t *row = table + s * N_ACTIONS;
@@ -379,7 +374,7 @@ int train_teams(const value_t *table, const value_t *targets, value_t *local, co
                 const int64_t *step_starts, const struct transition *records, const int64_t *starts,
                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
   /* Whole pages, so that where the tables fall in the cache, and with it the speed, is the same in every process. */
-  size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * AHEAD) * sizeof(value_t);
+  size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * FROZEN) * sizeof(value_t);
   value_t *tables = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
   if (!tables) return -1;
   value_t *shared_targets = tables + (1 + EARLY_EXIT) * TEAM * LANES * TABLE, *values = shared_targets + TABLE;
@@ -397,7 +392,7 @@ int train_teams(const value_t *table, const value_t *targets, value_t *local, co
                       .before = tables + TEAM * LANES * TABLE,
                       .targets = shared_targets,
                       .values = values,
-                      .ahead = shared_targets + 2 * SHARED * TABLE};
+                      .frozen = shared_targets + 2 * SHARED * TABLE};
   for (int64_t number = first; number < last; number++) {
     if (SAMPLING != SAMPLING_RAN) team.steps = steps + step_starts[number];
     team.records = records + starts[number * TEAM * LANES];

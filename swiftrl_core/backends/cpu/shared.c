@@ -20,17 +20,16 @@ static inline value_t peek(const value_t *entry) {
 
 static inline void poke(value_t *entry, value_t value) { __atomic_store(entry, &value, __ATOMIC_RELAXED); }
 
+/* td_update of td_update.h. The copy of a row is a table of one state. */
 static void update(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
-  value_t *entry = entry_of(t, q);
-  value_t target = t.reward;
-  if (!(t.step >> 31)) {
+  value_t *entry = entry_of(t, q), target = t.reward;
+  if (!ends(t)) {
     value_t row[N_ACTIONS];
-    const value_t *next = &q[((t.step >> 16) & 0x7fff) * N_ACTIONS];
+    const value_t *next = row_of(next_of(t), q);
     for (uint32_t a = 0; a < N_ACTIONS; a++) row[a] = peek(&next[a]);
-    target = bootstrapped_target(t.reward, value_of_next(row, args, random_state), args);
+    target = bootstrapped_target(t.reward, value_of_next(0, row, args, random_state, 0), args);
   }
-  value_t old = peek(entry);
-  poke(entry, old + step_towards(target, old, args));
+  poke(entry, updated(peek(entry), target, args));
 }
 
 /* What one thread does: args->episodes passes over its chunk. */

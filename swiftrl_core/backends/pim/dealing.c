@@ -22,7 +22,7 @@ struct pair {
 static int64_t count(struct pair *pairs, int64_t entries, const struct transition *chunk, int64_t length) {
   int64_t held = 0;
   memset(pairs, 0, (size_t)entries * sizeof(*pairs));
-  for (int64_t i = 0; i < length; i++) held += pairs[chunk[i].step & 0xffff].transitions++ == 0;
+  for (int64_t i = 0; i < length; i++) held += pairs[pair_of(chunk[i])].transitions++ == 0;
   return held;
 }
 
@@ -71,8 +71,8 @@ static void write_words(union word *words, struct pair *pairs, int64_t entries, 
     reached[pairs[p].tasklet] += pairs[p].transitions + 1;
   }
   for (int64_t i = 0; i < length; i++) {
-    uint32_t step = chunk[i].step, next = step >> 31 ? states : (step >> 16) & 0x7fff;
-    words[pairs[step & 0xffff].place++].outcome = (struct outcome){next, chunk[i].reward};
+    uint32_t next = ends(chunk[i]) ? states : next_of(chunk[i]);
+    words[pairs[pair_of(chunk[i])].place++].outcome = (struct outcome){next, chunk[i].reward};
   }
 }
 

@@ -87,7 +87,7 @@ def compile_dealing() -> ctypes.CDLL:
     """Return dealing.c, compiled. Whoever times the dealing does this first."""
     path = toolchain.compile_shared_library(
         [SOURCE],
-        headers=[KERNEL_DIRECTORY / "layout.h"],
+        headers=[KERNEL_DIRECTORY / "layout.h", KERNEL_DIRECTORY / "inline.h"],
         include_directories=[KERNEL_DIRECTORY],
         flags=[f"-DNUMBER_FORMAT={constant('NUMBER_FORMAT_INT32')}"],
     )

@@ -149,7 +149,7 @@ def _room(problem: Problem) -> int:
 
 
 def _bytes_beside(problem: Problem) -> int:
-    """Return the WRAM that `struct beside` of learn.h points to."""
+    """Return the WRAM that `struct aux` of td_update.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
     of_decay = 2 * problem.entries if problem.learner.decays else 0
     return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.freezes else 0)
