@@ -1,7 +1,7 @@
 /* The tables of a round, for learner.c and tasklet_learner.c: in WRAM while the DPU learns, in MRAM before and after.
  *
- * What the choices beyond the paper keep besides the Q-table (struct aux) is here as well. Tasklets share the work: each
- * calls these functions with its own number. */
+ * What the choices beyond the paper keep besides the Q-table (struct aux) is here as well. Tasklets share the work:
+ * each calls these functions with its own number. */
 #ifndef SWIFTRL_TABLES_H
 #define SWIFTRL_TABLES_H
 

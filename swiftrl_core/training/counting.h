@@ -1,7 +1,7 @@
-/* What the data hold: how often each pair occurs, what it earned, and where it led.
+/* Counts of a data set: how often each pair occurs, its total reward, and the states it led to.
  *
- * Everything one can learn from transitions, whose order does not matter, is in these counts; there are fewer of them
- * than rows, as a pair leads to a few states over and over. */
+ * The order of transitions does not matter, so these counts hold everything there is to learn from them; and there are
+ * fewer counts than rows, since a pair keeps leading to the same few states. */
 #ifndef SWIFTRL_COUNTING_H
 #define SWIFTRL_COUNTING_H
 

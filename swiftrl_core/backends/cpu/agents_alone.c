@@ -2,7 +2,7 @@
  *
  * For agents that do not stay in step: SARSA and RAN draw random numbers and send each its own way, and agents with
  * data of their own have nothing to share. The others learn in lanes (agents.c). Includes the kernel's td_update.h and
- * nothing clever.
+ * does nothing clever.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. */
 #include <stdint.h>

@@ -2,14 +2,14 @@
  * LANES of them in step: 16 with AVX-512, 8 with AVX2, else 4.
  *
  * Cores are independent, so the k-th update of LANES cores is one vector operation: arithmetic costs a sixteenth, or
- * an eighth. What is left is getting at the numbers. Every core reads a row of its own table and writes an entry of it
+ * an eighth. What remains is fetching the operands. Every core reads a row of its own table and writes an entry of it
  * (lanes.h); the one store an update is the floor, a cycle.
  *
  * The arithmetic is td_rule.h itself with vectors for numbers: IEEE single precision, no contraction, the kernel's
  * order. The random numbers are those of lcg.h, drawn when the kernel draws them. So the tables agree in every bit.
  *
- * BOOTSTRAP_FROZEN (td_update.h) spares an update the row: a lane reads one number of the next state, computed when the
- * pass began. So the lanes, too, take the maximum once a state and pass.
+ * With BOOTSTRAP_FROZEN (td_update.h) an update reads no row: a lane loads one number of the next state, computed when
+ * the pass began. So the lanes, like tasklets, take the maximum once per state and pass.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, BOOTSTRAP as for the kernel;
  * EARLY_EXIT, 0 or 1. Every lane has the same alpha: ALPHA_SCHEDULE is left to scalar.c. */
@@ -19,11 +19,11 @@
 
 #include "layout.h"
 
-/* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
- * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache (the limits, in
- * bytes, were found by trying), else two: three groups of 16 lanes, or four of 8, which are done sooner and wait as
- * long. (A row waits for its entries that are still on their way to the cache, and the next row often is the one just
- * written.) */
+/* A group is LANES cores. A team is a number of groups that take turns, update by update: while one waits for its
+ * operands, the others compute. As many as keep the CPU busy, provided that their tables about fit the first level
+ * cache (the limits, in bytes, were found by experiment), else two: three groups of 16 lanes, or four of 8, which
+ * finish sooner and wait as long. (A row waits for its entries that are still on their way to the cache, and the next
+ * row often is the one just written.) */
 #define TEAM (LANES == 16 ? (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2) : (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2))
 
 /* In this order: a vector of numbers first, then what the kernel does with one. */
@@ -39,14 +39,15 @@
 
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 #define PAGE_BYTES 4096
-#define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
+#define SHARED (UPDATE == UPDATE_VR) /* besides their own tables, all lanes read two shared ones */
 #define FROZEN (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
 /* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands (lanes.h), where the row of the next
  * state does (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's
  * number, N_STATES after termination. In SEQ and STR steps are unpacked once for all episodes. In RAN every lane goes
- * its own way: steps are dealt as the lanes draw them, BLOCK at a time, then learned from. So draws wait for no table,
- * learning for no draw, and many records are fetched at once from all over the chunks. (32 beat 8 and 128.) */
+ * its own way: steps are dealt as the lanes draw them, BLOCK at a time, then learned from. So draws wait for no table
+ * and learning for no draw, and many records are fetched at once from all over the chunks. (32 was faster than 8 and
+ * 128.) */
 #define BLOCK (SAMPLING == SAMPLING_RAN ? 32 : 1)
 #define PLACE_OF(PAIR) ((PAIR) / N_ACTIONS * ROW + (PAIR) % N_ACTIONS)
 struct step {
@@ -142,7 +143,7 @@ INLINE mask_t draw_choice(mask_t terminated, words_t *random, uint32_t explore_b
 INLINE value_t *tables_of(const struct team *team, int g) { return team->tables + g * LANES * APART; }
 
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
-/* freeze of td_update.h, for every state of every lane; nothing lies ahead of termination: x + -0 is x for every x. */
+/* freeze of td_update.h, for every state of every lane; after termination it is nothing: x + -0 is x for every x. */
 static void freeze(struct team *team, int g, const struct learner_args *args) {
   value_t *frozen = team->frozen + g * LANES * FROZEN;
   for (uint32_t s = 0; s < N_STATES; s++) {
@@ -248,9 +249,9 @@ INLINE void update(struct team *team, int g, int groups, int64_t i, const struct
 }
 #endif
 
-/* Steps first, first + STRIDE, .. below last of a whole team, in turns. These are unrolled, since a CPU guesses from an
- * instruction's address which store a load must wait for: with instructions of its own a group waits for itself, not
- * for the one before it. */
+/* Steps first, first + STRIDE, .. below last of a whole team, interleaved. They are unrolled, since a CPU predicts
+ * from an instruction's address which store a load must wait for: with instructions of its own a group waits for
+ * itself, not for the one before it. */
 INLINE void in_turns(struct team *team, int64_t first, int64_t last, const struct learner_args *args,
                      void (*work)(struct team *, int, int, int64_t, const struct learner_args *)) {
   if (team->groups < TEAM) {
@@ -281,8 +282,8 @@ static void pass(struct team *team, const struct learner_args *args) {
 }
 
 /* Count a pass for every lane that does not rest yet. A pass of SEQ or STR Q-learning is a function of the table alone,
- * so one that left the table as it was would do so for ever: then the lane rests, and its passes stand for nothing.
- * (Single updates may well have moved an entry and moved it back.) Returns whether any lane still moves. */
+ * so one that left the table unchanged would do so for ever: then the lane rests, and its further passes count for
+ * nothing. (Single updates may well have moved an entry and moved it back.) Returns whether any lane still moves. */
 static int count_pass(struct team *team, int g) {
   struct group *group = &team->group[g];
   int moves = 0;
@@ -367,7 +368,7 @@ static void finish(const struct team *team, int64_t number, value_t *local, stru
   }
 }
 
-/* Train the cores of teams first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at
+/* Train the cores of teams first .. last - 1 from `table`, in UPDATE_VR with `targets`; core c's own ends at
  * local + c * N_STATES * N_ACTIONS. Coefficients and episodes are those of the first of these cores. Returns 0, or -1
  * where memory is short. */
 int train_teams(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,

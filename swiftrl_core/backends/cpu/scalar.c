@@ -1,12 +1,12 @@
 /* A few virtual PIM cores on this CPU, one after another: what dpu_src/learner.c or tasklet_learner.c does on one DPU,
  * without the DMA.
  *
- * Includes the kernel's td_update.h and nothing clever. The backend takes it where there are too few cores to fill lanes
- * (engine.c) or each lane would have another alpha, and the tests to have a second opinion. A core's chunk stays in the
- * cache for all the episodes of a round.
+ * Includes the kernel's td_update.h and does nothing clever. The backend uses it where there are too few cores to fill
+ * lanes (engine.c) or each lane would need another alpha, and the tests as an independent check. A core's chunk stays
+ * in the cache for all the episodes of a round.
  *
- * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, ALPHA_SCHEDULE, BOOTSTRAP as for the
- * kernel; EARLY_EXIT, 0 or 1. */
+ * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, ALPHA_SCHEDULE, BOOTSTRAP as for
+ * the kernel; EARLY_EXIT, 0 or 1. */
 #include <stdint.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static uint32_t pass(value_t *restrict q, const struct transition *restrict chun
   return random_state;
 }
 
-/* Train cores first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at local +
+/* Train cores first .. last - 1 from `table`, in UPDATE_VR with `targets`; core c's own ends at local +
  * c * ENTRIES. Core c owns records starts[c] .. starts[c + 1] - 1 and args[c], whose random_state is left where the
  * next round goes on. passes[c] counts episodes that were run; with EARLY_EXIT the first that changes no bit is the
  * last. */

@@ -1,8 +1,9 @@
-/* A baseline: threads learn in one table, without locks, each from its own chunk.
+/* A baseline: threads update one table without locks, each from its own chunk.
  *
- * The rule is the kernel's (td_rule.h, td_update.h), the random numbers too. What a thread reads depends on which thread
- * came first, and two updates of one entry at once lose one of them, so a run of several threads does not repeat.
- * Entries are read and written by relaxed atomic operations: plain loads and stores to the CPU, but defined in C.
+ * The rule is the kernel's (td_rule.h, td_update.h), the random numbers too. What a thread reads depends on which
+ * thread came first, and two updates of one entry at once lose one of them, so a run of several threads does not
+ * repeat. Entries are read and written by relaxed atomic operations: plain loads and stores to the CPU, but defined in
+ * C.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. */
 #include <stdint.h>

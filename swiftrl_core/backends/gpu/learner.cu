@@ -1,7 +1,7 @@
 /* Many virtual PIM cores on a GPU: what dpu_src/learner.c or tasklet_learner.c does on one DPU, on every core at once.
  *
- * One lane is one virtual core. A core's updates are a chain, each reading what the last one wrote, so there is nothing
- * to share out within a core; there are thousands of cores, and within a round they share nothing. Hence no lane ever
+ * One lane is one virtual core. A core's updates are a chain, each reading what the last one wrote, so nothing within
+ * a core can run in parallel; there are thousands of cores, and within a round they share nothing. Hence no lane ever
  * waits for another (no barrier, no shuffle, no atomic), and a block is one warp: 32 cores, a tile.
  *
  *   records  Row i of all the tile's chunks stands together, 32 times 8 bytes. In SEQ and STR the lanes of a warp are
@@ -50,8 +50,8 @@ typedef union {
   uint32_t bits;
 } entry_t;
 
-/* Write only if the entry still is what the step was taken from, else take the step anew. Just adding the step would do
- * for a few lanes; a thousand, each taking a tenth of the way from the same stale entry, overshoot without bound. */
+/* Write only if the entry still is what the step was taken from, else take the step again. Just adding the step would
+ * do for a few lanes; a thousand, each taking a tenth of the way from the same stale entry, overshoot without bound. */
 INLINE void learn_here(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state,
                        const struct aux *aux) {
   value_t target = target_of(t, q, args, random_state, aux);
@@ -152,7 +152,7 @@ __global__ void lay_out_records(const uint64_t *rows, const uint64_t *starts, co
   for (uint64_t i = starts[core]; i < starts[core + 1]; i++, tile += LANES) *tile = rows[i];
 }
 
-/* Lay the tables out as the host wants them, core by core; one thread an entry and core. */
+/* Lay the tables out as the host expects them, core by core; one thread an entry and core. */
 __global__ void gather_tables(const value_t *tables, value_t *gathered, uint32_t cores) {
   uint64_t i = thread_number();
   if (i < (uint64_t)cores * TABLE_ENTRIES) gathered[i] = tables[place(i / TABLE_ENTRIES, i % TABLE_ENTRIES)];

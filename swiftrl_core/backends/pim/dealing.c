@@ -1,5 +1,5 @@
-/* Deals chunks out to tasklets, pair by pair; see dealing.py. Rewards are moved as 32-bit words, whatever they mean, so
- * one build serves all number formats: NUMBER_FORMAT is that of INT32. */
+/* Partitions chunks among tasklets, pair by pair; see dealing.py. Rewards are copied as 32-bit words, whatever they
+ * mean, so one build serves all number formats: NUMBER_FORMAT is that of INT32. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ union word {
   struct outcome outcome;
 };
 
-/* What is known of a pair of the chunk at hand. */
+/* A pair of the current chunk. */
 struct pair {
   uint32_t transitions;
   uint32_t tasklet;
@@ -42,7 +42,7 @@ static void order_by_length(uint32_t *order, uint32_t *behind, const struct pair
     if (pairs[p].transitions) order[behind[pairs[p].transitions]++] = (uint32_t)p;
 }
 
-/* Give each pair to the tasklet with the least to do so far, of equals to the first; `shares` becomes where each
+/* Give each pair to the tasklet with the least work so far, the first of equals; `shares` becomes where each
  * begins. */
 static void choose_tasklets(struct pair *pairs, const uint32_t *order, int64_t held, uint32_t *shares,
                             int64_t tasklets) {
