@@ -159,7 +159,7 @@ def _missing(entry, table: pd.DataFrame, absent: dict[str, str]) -> pd.DataFrame
 
 @style()
 def fig_backends(rows: pd.DataFrame) -> Figure:
-    """Draw how long each backend takes to learn the same data, with its speed-up and what kind of time it is.
+    """Draw the time of each backend on the same data, with its speed-up and its evidence.
 
     Filled marks are measured, hollow ones simulated.
     """
@@ -180,10 +180,7 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
     panels[0].set_ylim(len(BACKENDS) - 0.45, -0.55)
     _legend(figure, formats, rows)
     facts = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "exact"]), averaging(rows)]
-    note(
-        figure,
-        [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."],
-    )
+    note(figure, [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."])
     return figure
 
 

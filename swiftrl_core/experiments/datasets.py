@@ -1,4 +1,4 @@
-"""Experiment 02: what a core's chunk of the data still holds as the number of cores grows."""
+"""Experiment 02: the coverage and the rewards of a core's chunk as the number of cores grows."""
 
 import numpy as np
 import pandas as pd

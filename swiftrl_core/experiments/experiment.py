@@ -46,7 +46,7 @@ class Summary(tuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of an experiment, the numbers in it, and what follows from them.
+    """A figure of an experiment, with its table and its summary.
 
     Attributes
     ----------

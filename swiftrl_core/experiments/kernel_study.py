@@ -212,7 +212,7 @@ _VERDICTS = {
 
 @style()
 def fig_kernel_study(table: pd.DataFrame) -> Figure:
-    """Draw the cycles of an update after each step, and in grey what the step saved.
+    """Draw the cycles of an update after each step, and in grey the cycles that the step saved.
 
     A row for each number format and sampling, a column for each environment. STR is left out: it differs from SEQ only
     in its transfers.
@@ -278,7 +278,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
 
 
 def summary_kernel_study(table: pd.DataFrame) -> Summary:
-    """Return the sum of the steps for each learner, and the speed-up of tasklets."""
+    """Return the total effect of the steps for each learner, and the speed-up of tasklets."""
     sentences = []
     for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
         paper, tuned = (own[own["kind"] == kind].iloc[-1] for kind in (Kind.PAPER, Kind.STEP))

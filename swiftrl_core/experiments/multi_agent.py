@@ -1,4 +1,4 @@
-"""Experiment 07: a population of independent agents, how far they agree, and how many fit a DPU."""
+"""Experiment 07: a population of independent agents, their agreement, and the number that fits a DPU."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,7 @@ AGENTS_PER_DPU = (1, 2, 4, 8, 11, 16, 24)
 
 
 def _populations(side: int, episodes: int, packed: Mapping[str, Any], **grid: Any) -> tuple[dict, ...]:
-    """Return grids of agents that differ, of agents packed on DPUs, one of which is simulated, and of the same here."""
+    """Return grids of agents that differ, of equal agents packed on DPUs, and of equal agents on the host."""
     alike = AUTHORS_AGENTS | grid
     differ = alike | {"agents": side**2, "side": side, "episodes": episodes, "backend": "cpu"}
     packing = {"backend": "pim", "agents_per_dpu": AGENTS_PER_DPU, "simulated_dpus": 1} | packed
@@ -110,7 +110,7 @@ def _population(agents: pd.DataFrame) -> str:
 
 
 def summary_population(rows: pd.DataFrame) -> Summary:
-    """Return how far agents that learn alone agree, and what their majority and their mean are worth."""
+    """Return the agreement of agents that learn alone, and the returns of their majority and of their mean."""
     differ = rows[rows["side"].notna()]
     best, median = (differ["exact_return"].map(of) for of in (np.max, np.median))
     agree = differ["agreement"].map(np.mean)
@@ -221,7 +221,7 @@ def _packing(packing: pd.DataFrame) -> str:
 
 
 def _label_every(axis: mpl.axis.Axis, values: pd.Index) -> None:
-    """Name the middle of a heat map's rows or columns, as many as fit."""
+    """Label the rows or columns of a heat map, as many as fit."""
     step = -(-len(values) // MOST_LABELS)
     axis.set_ticks(np.arange(0, len(values), step) + 0.5, [f"{value:.3g}" for value in values[::step]])
     axis.set_tick_params(length=0)

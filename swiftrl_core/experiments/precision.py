@@ -140,7 +140,7 @@ def table_precision(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_precision(rows: pd.DataFrame) -> Figure:
-    """Draw how far each number format's table ends from the same training in double precision.
+    """Draw the distance of each number format's table to the same training in double precision.
 
     Hollow marks are the proved bound of the largest difference.
     """

@@ -1,4 +1,4 @@
-"""Experiment 08: the roofline, what bounds an update on this CPU and on a DPU."""
+"""Experiment 08: the roofline, the limits of an update on this CPU and on a DPU."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def table_roofline(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_roofline(rows: pd.DataFrame) -> Figure:
-    """Draw ceilings and learners of this CPU and of a DPU: operations a second on operations a byte.
+    """Draw ceilings and learners of this CPU and of a DPU: operations a second against operations a byte.
 
     A learner's mark counts every byte it touches, its tick only those it must stream from memory.
     """
@@ -162,7 +162,7 @@ def _ceilings(axes: Axes, ceilings: pd.DataFrame, low: float, high: float) -> No
 
 
 def _learners(axes: Axes, learners: pd.DataFrame) -> list[Line2D]:
-    """Draw the learners; return what explains their marks."""
+    """Draw the learners; return handles for a legend of their marks."""
     kinds = {}
     for row, streamed in zip(learners.itertuples(), _streamed(learners), strict=True):
         kind = f"{row.name}, {row.number_format}"
