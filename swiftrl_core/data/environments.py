@@ -50,7 +50,7 @@ class Environment:
     env_id : str
         The Gymnasium id that was resolved, such as ``"Taxi-v4"``.
     kwargs : dict
-        Arguments given to `gymnasium.make`; JSON values only, for they are stored beside every data set.
+        Arguments given to `gymnasium.make`; JSON values only, which are stored with every data set.
     gymnasium_version : str
         Version the table was read from.
     n_states, n_actions : int
@@ -62,7 +62,7 @@ class Environment:
     next_state : (S, A, K) int32
     reward : (S, A, K) float64
     terminated : (S, A, K) bool
-        The flag of ``P``. It, not the next state, says that an episode ends: Taxi's final states are ordinary
+        The flag of ``P``. It, not the next state, marks the end of an episode: Taxi's final states are ordinary
         states in ``P``.
     start : (S,) float64
         Distribution of the first state.
@@ -352,7 +352,7 @@ def _terminal_states(
 
 
 def _inexact(env: gymnasium.Env) -> str | None:
-    """Return why `step` does more than ``P`` says, where that can be told.
+    """Return why ``P`` does not describe `step`, as far as that can be known.
 
     Gymnasium's rainy Taxi is in ``P`` and so exact; its fickle passenger is drawn inside `step`.
     """
@@ -360,7 +360,7 @@ def _inexact(env: gymnasium.Env) -> str | None:
         return "its fickle passenger changes the destination outside P"
     while isinstance(env, gymnasium.Wrapper):
         if type(env) not in _TRANSPARENT:
-            return f"its wrapper {type(env).__name__} may change what P says"
+            return f"its wrapper {type(env).__name__} may change the dynamics in P"
         env = env.env
     return None
 

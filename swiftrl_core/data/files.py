@@ -106,7 +106,7 @@ def load(path: str | os.PathLike, environment: str | Environment | None = None) 
 
 
 def is_parquet(path: str | os.PathLike) -> bool:
-    """Return whether a name says Parquet: it ends in .parquet or .pq, in any case."""
+    """Return whether a file name is one of Parquet: it ends in .parquet or .pq, in any case."""
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 

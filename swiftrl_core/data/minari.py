@@ -1,7 +1,7 @@
-"""Data sets from and to Minari, the archive of logged experience that belongs to Gymnasium; optional extra `minari`.
+"""Import from and export to Minari, Gymnasium's archive of logged experience; needs the extra `minari`.
 
-Minari keeps every episode as a group of its own in a file. An episode costs it milliseconds and 13 KB, however short,
-where Parquet takes 3 bytes a transition: it is a format to exchange data in, not to train from.
+Minari stores every episode as a group of its own in a file. An episode takes milliseconds and 13 KB, however short it
+is, whereas Parquet takes 3 bytes a transition: Minari is a format to exchange data, not to train from.
 """
 
 import itertools
@@ -24,14 +24,14 @@ PREFIX = "minari:"
 EPISODE_SECONDS = 0.008
 EPISODE_BYTES = 13_300
 STEP_BYTES = 26
-"""What Minari 0.5.4 with HDF5 takes for an episode and for each of its steps, measured on FrozenLake."""
+"""Cost of an episode and of each of its steps in Minari 0.5.4 with HDF5, measured on FrozenLake."""
 LARGE_BYTES = 1_000_000_000
 _ID = re.compile(r"(?:[-\w][-\w.]*/)*[-\w.]+-v\d+")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an export will take, about.
+    """The approximate cost of an export.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def named(text: str) -> str | None:
 
 
 def estimate(dataset: Dataset) -> Estimate:
-    """Return what exporting a data set will take."""
+    """Return the approximate cost of exporting a data set."""
     episodes = int(dataset.episode[-1] - dataset.episode[0]) + 1
     return Estimate(
         episodes, episodes * EPISODE_SECONDS, episodes * EPISODE_BYTES + len(dataset) * STEP_BYTES
@@ -85,7 +85,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     except (FileNotFoundError, ValueError) as error:
         raise SwiftRLError(
             f"Minari has no data set {dataset_id!r} on this machine ({' '.join(str(error).split())}): "
-            "`minari list local` says which it has, `minari download ID` gets others"
+            "`minari list local` lists those it has, `minari download ID` gets others"
         ) from error
     sizes = [
         size_of(dataset_id, kind, space)
@@ -102,7 +102,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
 
 
 def save(dataset: Dataset, dataset_id: str) -> Estimate:
-    """Export a data set to Minari's folder on this machine; return what it was expected to take.
+    """Export a data set to Minari's folder on this machine; return the estimated cost.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def save(dataset: Dataset, dataset_id: str) -> Estimate:
             data_format="hdf5",
         )
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # half a data set would look like one
+        shutil.rmtree(path, ignore_errors=True)  # an incomplete data set would look complete
         raise
     return estimate(dataset)
 

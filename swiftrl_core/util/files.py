@@ -1,4 +1,4 @@
-"""Files that are whole or absent: write beside the target, then rename."""
+"""Files: written whole or not at all, opened, hashed."""
 
 import contextlib
 import hashlib

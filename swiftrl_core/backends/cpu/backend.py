@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
 FEW_CORES = 4
-"""Up to so many cores one after another are faster than lanes that mostly stand empty."""
+"""Up to this many cores run faster one after another than in lanes that are mostly empty."""
 
 
 def available() -> str | None:
@@ -44,7 +44,7 @@ def open_backend(
     early_exit : bool
         Leave out the episodes of a core's round after one that changed no bit of its table: they would change
         none either. Only for Q-learning in SEQ, STR or REV with a constant alpha, where an episode is a function of
-        the table. Results are the same in every bit; `Round.executed_updates` tells what was left out. Off for the
+        the table. Results are the same in every bit; `Round.executed_updates` counts those that were made. Off for the
         paper's setting.
 
     Raises

@@ -47,9 +47,7 @@ class GpuBackend:
         self._entry_bytes = problem.learner.dtype.itemsize
         self._shared_bytes = shared_bytes(problem) if tables == Tables.IN_SHARED_MEMORY else 0
         self._buffers = {}
-        self._mean: np.ndarray | None = (
-            None  # what the buffer `table` holds, if that is the last round's mean
-        )
+        self._mean: np.ndarray | None = None  # of the last round, while the buffer `table` holds it
         device.build(problem, tables)
 
     def load(self, chunks: Chunks) -> float:
@@ -177,7 +175,7 @@ class GpuBackend:
             )
 
     def _local_tables(self) -> np.ndarray:
-        """Return every core's table, core by core, as tables in global memory stand already."""
+        """Return every core's table, core by core, the order that tables in global memory have already."""
         if self._tables == Tables.IN_GLOBAL_MEMORY:
             return self._download("tables", self._cores)
         items = self._cores * self._problem.entries
@@ -190,7 +188,7 @@ class GpuBackend:
         return tables
 
     def _launch(self, kernel: str, items: int, threads: int, arguments: list, shared: int = 0) -> None:
-        """Start a kernel with a thread an item; a name among the arguments stands for the buffer so called."""
+        """Start a kernel with a thread an item; a string among the arguments is the name of a buffer."""
         values = [self._buffers[value] if isinstance(value, str) else value for value in arguments]
         self._device.launch(kernel, max(1, -(-items // threads)), threads, values, shared)
 

@@ -109,10 +109,10 @@ class PimBackend:
         seconds = 0.0
         if self._problem.learner.frozen_bootstrap:
             start = time.perf_counter()
-            dealt = deal(self._problem, chunks, self._tasklets)
+            partition = deal(self._problem, chunks, self._tasklets)
             seconds = time.perf_counter() - start
-            transfers[TRANSITIONS] = [dealt.core(core) for core in range(chunks.cores)]
-            transfers["shares"] = list(dealt.shares)
+            transfers[TRANSITIONS] = [partition.core(core) for core in range(chunks.cores)]
+            transfers["shares"] = list(partition.shares)
         longest = max(chunk.nbytes for chunk in transfers[TRANSITIONS])
         if longest + self._tables_down * self._table_bytes > MRAM_BYTES:
             raise SwiftRLError(

@@ -133,23 +133,25 @@ def largest_table_bytes() -> int:
 
 
 def _check_table_fits(problem: Problem) -> None:
-    needed, room = 4 * problem.entries + _bytes_beside(problem), largest_table_bytes()
+    needed, room = 4 * problem.entries + _auxiliary_bytes(problem), largest_table_bytes()
     if needed > room:
-        beside = ", with what the learner keeps beside it," if _bytes_beside(problem) else ""
+        auxiliary = ", with the learner's other arrays," if _auxiliary_bytes(problem) else ""
         table = f"{problem.n_states:,} states x {problem.n_actions} actions"
         raise SwiftRLError(
-            f"a Q-table of {table}{beside} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
+            f"a Q-table of {table}{auxiliary} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
             "smaller environment, or --backend cpu"
         )
 
 
 def _room(problem: Problem) -> int:
-    """Return the bytes of WRAM beside the table and what the learner keeps beside it."""
-    return largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _bytes_beside(problem)
+    """Return the bytes of WRAM that the table and the learner's other arrays leave."""
+    return (
+        largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _auxiliary_bytes(problem)
+    )
 
 
-def _bytes_beside(problem: Problem) -> int:
-    """Return the WRAM that `struct beside` of learn.h points to."""
+def _auxiliary_bytes(problem: Problem) -> int:
+    """Return the bytes of the learner's other arrays: what `struct beside` of learn.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
     of_decay = 2 * problem.entries if problem.learner.decaying_alpha else 0
     return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.frozen_bootstrap else 0)
@@ -157,14 +159,14 @@ def _bytes_beside(problem: Problem) -> int:
 
 def _block_bytes(problem: Problem, tasklets: int) -> int:
     """Return how much of WRAM each tasklet has for its transitions: all that is left, up to a DMA transfer."""
-    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _bytes_beside(problem)
+    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _auxiliary_bytes(problem)
     each = STACK_BYTES + TASKLET_BYTES
     block = min(room // tasklets - each, constant("DMA_BLOCK_BYTES")) // 8 * 8
     if block < LEAST_BLOCK_BYTES:
         most = room // (each + LEAST_BLOCK_BYTES)
         raise SwiftRLError(
             f"tasklets is {tasklets}: beside a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
-            f"and what the learner keeps, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
+            f"and the learner's other arrays, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
         )
     return block
 
