@@ -13,8 +13,11 @@ STRIP := nbstripout --keep-id --extra-keys "metadata.papermill cell.metadata.pap
 QUICKSTART := results/01_quickstart
 SIZE ?= quick
 
+# One line for a check that passes, and all of its output for one that fails.
+check = @output=$$($(2) 2>&1) && echo "ok  $(1)" || { echo "$$output"; echo "failed: $(1)"; exit 1; }
+
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format lab notebooks figures paper bench validate clean
+.PHONY: help run test test-slow lint format docs lab notebooks figures paper bench validate clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,18 +34,22 @@ test: lint ## check the style and run the tests
 test-slow: $(VENV)/.installed-dev ## run the slow tests that `make test` leaves out
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "slow and not gpu and not hardware and not browser"
 
-lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/lint-imports --no-cache
-	@$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
-	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
+lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks, and the order of imports
+	$(call check,Python style,$(BIN)/ruff check)
+	$(call check,Python format,$(BIN)/ruff format --check)
+	$(call check,order of imports,$(BIN)/lint-imports --no-cache --no-logo)
+	$(call check,C format,$(BIN)/clang-format --dry-run -Werror $(C_SOURCES))
+	$(call check,notebooks without output,$(BIN)/$(STRIP) --verify $(NOTEBOOKS))
 
 format: $(VENV)/.installed-dev ## rewrite Python, C and notebooks in the style that lint checks
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C_SOURCES)
-	$(if $(NOTEBOOKS),$(BIN)/$(STRIP) $(NOTEBOOKS))
+	$(BIN)/$(STRIP) $(NOTEBOOKS)
+
+docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
 
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
@@ -50,22 +57,22 @@ lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 notebooks: $(VENV)/.installed ## run all notebooks in their smallest size
 	$(BIN)/swiftrl experiment notebook all --size smoke --timeout 600 --workers 2
 
-figures: $(VENV)/.installed ## draw the figures of stored results again, running nothing
-	$(BIN)/python -m swiftrl_core.experiments.redraw results
+figures: $(VENV)/.installed ## redraw the figures of stored results without running anything
+	$(BIN)/swiftrl figures results
 
-paper: $(VENV)/.installed ## run the paper's sizes on this machine, or go on with them; says first how long it takes
+paper: $(VENV)/.installed ## run or continue the experiments in the paper's sizes; prints an estimate of the time first
 	$(BIN)/swiftrl experiment run all --size paper --dry-run
 	$(BIN)/swiftrl experiment run all --size paper
 	$(BIN)/swiftrl experiment notebook all --size paper --skip-done
 
-bench: $(VENV)/.installed-dev ## measure the speed of the simulator, the engine and its rivals here
+bench: $(VENV)/.installed-dev ## measure how fast this machine simulates and learns
 	$(BIN)/swiftrl bench
 
-validate: $(VENV)/.installed ## hold the simulator to published hardware numbers
+validate: $(VENV)/.installed ## validate the simulator against published hardware numbers
 	$(BIN)/swiftrl validate
 
 clean: ## remove what make and the tools made; results stay
-	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache docs/_build docs/generated docs/notebooks
 	find dpu_src swiftrl_core tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are written last, so an installation that was cut off is done again.
@@ -77,4 +84,8 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP_INSTALL) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP_INSTALL) -e '.[docs]'
 	@touch $@

@@ -1,15 +1,15 @@
-"""How fast this machine trains independent agents on one stream; part of `swiftrl bench`."""
+"""The rate at which one thread trains independent agents on one stream of data: `swiftrl bench`."""
 
 import itertools
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence
+from swiftrl_core.backend import Evidence, Population
 from swiftrl_core.backends.cpu.agents import train
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
+from swiftrl_core.experiments.multi_agent_probe import spread
 from swiftrl_core.learner import Learner, NumberFormat
-from swiftrl_core.training.agents import populate, spread
-from swiftrl_core.training.population import Population
+from swiftrl_core.training.agents import populate
 
 ENVIRONMENTS = ("frozenlake", "taxi")
 TRANSITIONS = 10_000
@@ -19,7 +19,7 @@ TRANSITIONS = 10_000
 def rows(agents: int = 1024, episodes: int = 50, repetitions: int = 7) -> list[dict]:
     """Measure SEQ Q-learning of agents with an alpha and a gamma of their own, on one thread.
 
-    Cases are measured in turns, so that a machine that is slow for a while is slow for all.
+    Cases are interleaved, so that a machine that is slow for a while is slow for all.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def rows(agents: int = 1024, episodes: int = 50, repetitions: int = 7) -> list[d
     -------
     list of dict
         `name`, `env`, `number_format`, `algorithm`, `sampling`, `agents`, `threads`, `ns_per_agent_update` (of
-        computing on one core: other work on this machine does not count), `ns_on_the_clock` and `evidence`.
+        processor time, to which other work on this machine adds little), `ns_on_the_clock` and `evidence`.
     """
     cases = list(itertools.product(ENVIRONMENTS, NumberFormat))
     populations = [_population(*case, agents) for case in cases]
@@ -72,7 +72,7 @@ def table(measured: list[dict]) -> str:
 
 
 def _seconds(population: Population, episodes: int) -> tuple[float, float]:
-    """Return what learning takes on one thread: seconds of computing, and seconds on the clock."""
+    """Return the processor time and the wall-clock time of training on one thread, in seconds."""
     population.args["episodes"] = episodes
     done = train(population, threads=1)
     return done.machine["core_s"], done.kernel_s

@@ -1,8 +1,8 @@
-"""How fast this machine learns: the engine, what it is held against, and the floor. Run by `swiftrl bench`.
+"""The rate of updates of the CPU engine, of its baselines, and of a loop that only stores: `swiftrl bench`.
 
-Everything that is compared is measured in one run, in turns: a repetition times every contender once, and a row holds
-medians over the repetitions, of times as of ratios. So a machine that is slow for a while is slow for all. Beside the
-wall clock stands the processor time of all threads together, to which other people's work on the machine adds less.
+All contenders are measured in one process, interleaved: a repetition times each once, and a row holds medians over the
+repetitions, of times and of ratios. So a machine that is slow for a while is slow for all. Each row reports wall-clock
+time and the processor time of all threads, which other work on the machine disturbs less.
 """
 
 import os
@@ -17,8 +17,8 @@ import numpy as np
 
 from swiftrl_core.backend import Backend, Problem, open_backend
 from swiftrl_core.backends.cpu import backend as cpu
-from swiftrl_core.data.datasets import Dataset, collect
-from swiftrl_core.experiments import doubles
+from swiftrl_core.data import Dataset, collect
+from swiftrl_core.experiments import reference_fp64
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util import toolchain
@@ -29,7 +29,7 @@ ALPHA, GAMMA = 0.1, 0.95
 
 @dataclass(frozen=True)
 class Case:
-    """A data set of the paper, and how many episodes a measurement of the engine makes."""
+    """A data set of the paper, and the number of episodes in a measurement of the engine."""
 
     environment: str
     transitions: int
@@ -51,12 +51,12 @@ VARIANTS = (
     ("sarsa", "RAN", "INT32"),
 )
 THREADED = VARIANTS[:2]
-"""Those that all threads together are timed on as well, right after one alone."""
+"""Variants that are timed on all threads too, right after one thread."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time: what its row says, the updates a run makes, and the run, which returns seconds."""
+    """Something to time: the columns of its row, the updates of one call, and the call, which returns seconds."""
 
     name: str
     environment: str
@@ -76,7 +76,7 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = COR
     ----------
     cases : tuple of Case
     repetitions : int
-        Measurements of each, in turns; a row holds their median.
+        Measurements of each, interleaved; a row holds their median.
     cores : int
         Virtual PIM cores of the engine.
 
@@ -101,7 +101,7 @@ def rows(cases: tuple[Case, ...] = CASES, repetitions: int = 7, cores: int = COR
 
 
 def machine() -> dict:
-    """Return what decides the numbers: processor, its vector units, compiler, load by other work."""
+    """Return what the numbers depend on: processor, its vector units, compiler, load by other work."""
     text = toolchain.cpu_features()
     model = next((line.split(":", 1)[1].strip() for line in text.splitlines() if "model name" in line), "")
     flags = next(
@@ -131,14 +131,14 @@ def table(measured: list[dict]) -> str:
 
 
 def _time(contender: Contender) -> tuple[float, float]:
-    """Return the seconds of a run by its clock, and of processor time, per update."""
+    """Return the seconds of an update, by the clock of the call and of processor time."""
     before = time.process_time()
     seconds = contender.run()
     return seconds / contender.updates, (time.process_time() - before) / contender.updates
 
 
 def _compared(contenders: list[Contender], timed: np.ndarray) -> list[dict]:
-    """Return rows from seconds per update, by the clock and of processor time: shape (repetitions, contenders, 2)."""
+    """Return rows from seconds per update, wall-clock and processor time: shape (repetitions, contenders, 2)."""
     engine = {
         c.number_format: timed[:, i]
         for i, c in enumerate(contenders)
@@ -167,7 +167,7 @@ def _compared(contenders: list[Contender], timed: np.ndarray) -> list[dict]:
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """What the contenders of a case share; `stack` closes their backends."""
+    """The data and settings that the contenders of a case share; `stack` closes their backends."""
 
     case: Case
     dataset: Dataset
@@ -206,10 +206,10 @@ class _Stage:
             lambda: opened.run_round(zeros, episodes).kernel_s,
         )
 
-    def rival(
+    def baseline(
         self, name: str, learn: Callable, updates: int, cores: int = 1, number_format: str = "FP32"
     ) -> Contender:
-        """Return Q-learning by other means, timed from outside."""
+        """Return Q-learning without a backend, timed from outside."""
 
         def run() -> float:
             start = time.perf_counter()
@@ -240,7 +240,7 @@ def _contenders(stage: _Stage) -> Iterator[Contender]:
     yield _numpy(stage)
     yield from _numba(stage)
     yield _doubles(stage)
-    yield _model(stage)
+    yield _exact(stage)
     yield _floor(stage)
 
 
@@ -263,7 +263,7 @@ def _numpy(stage: _Stage) -> Contender:
             old = flat[core, entry]
             flat[core, entry] = old + alpha * (target - old)
 
-    return stage.rival("NumPy over cores", learn, length * cores, cores)
+    return stage.baseline("NumPy over cores", learn, length * cores, cores)
 
 
 def _numba(stage: _Stage) -> Iterator[Contender]:
@@ -293,22 +293,22 @@ def _numba(stage: _Stage) -> Iterator[Contender]:
         alpha, gamma = np.float32(ALPHA), np.float32(GAMMA)
         loop(q, pair, next_row, dataset.reward, dataset.terminated, actions, alpha, gamma)
 
-    yield stage.rival("numba, one flat table", learn, len(dataset))
+    yield stage.baseline("numba, one flat table", learn, len(dataset))
 
 
 def _doubles(stage: _Stage) -> Contender:
-    """Return the shape of the authors' released code: one table of doubles, records of 24 bytes, -O2."""
-    records = doubles.records(stage.dataset)
+    """Return a loop like the authors' released code: one table of doubles, records of 24 bytes, -O2."""
+    records = reference_fp64.records(stage.dataset)
     shape = stage.dataset.n_states, stage.dataset.n_actions
 
     def learn() -> None:
-        doubles.learn(np.zeros(shape), records, ALPHA, GAMMA)
+        reference_fp64.learn(np.zeros(shape), records, ALPHA, GAMMA)
 
-    return stage.rival("C, 24-byte double records, -O2", learn, len(records), number_format="FP64")
+    return stage.baseline("C, 24-byte double records, -O2", learn, len(records), number_format="FP64")
 
 
-def _model(stage: _Stage) -> Contender:
-    """Return counting and solving; an update is a transition counted."""
+def _exact(stage: _Stage) -> Contender:
+    """Return the exact solution; an update is one counted transition."""
     learner = stage.learner()
     chunks = split(stage.dataset, learner, 1)
     zeros = np.zeros(stage.problem(learner).entries, learner.dtype)
@@ -318,11 +318,11 @@ def _model(stage: _Stage) -> Contender:
         opened.load(chunks)
         opened.run_round(zeros, 1)
 
-    return stage.rival("model: count and solve", learn, len(stage.dataset))
+    return stage.baseline("exact: count and solve", learn, len(stage.dataset))
 
 
 def _floor(stage: _Stage) -> Contender:
     """Return one store an update."""
     lines, stores = np.zeros(16 * 17, np.uint32), 50_000_000
-    function = doubles.library().store_only
-    return stage.rival("floor: one store an update", lambda: function(lines.ctypes.data, stores), stores)
+    function = reference_fp64.library().store_only
+    return stage.baseline("floor: one store an update", lambda: function(lines.ctypes.data, stores), stores)

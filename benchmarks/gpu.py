@@ -1,23 +1,20 @@
-"""How fast the GPU learns: `python -m benchmarks.gpu` prints the table of benchmarks/gpu.md.
+"""The GPU's rate of updates, next to the CPU's and to its memory's: `swiftrl bench --only gpu`.
 
 A case is an environment, a number format and a number of cores. Its rate is that of the median round of 50 episodes,
 after one that warms up. Bytes are those that the updates load and store, wherever they are served from (device memory,
-L2, L1 or shared memory): a record of 8, the next state's row, and an entry read and written. Set beside what a plain
-copy moves through the card's memory, they say how much of the traffic the caches and the shared memory take.
+L2, L1 or shared memory): a record of 8, the next state's row, and an entry read and written. Compared with the rate of
+a plain copy within the card's memory, they show how much of the traffic the caches and the shared memory serve. All
+times are measured, by CUDA events; the CPU's by its clock.
 """
 
-import argparse
-import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from statistics import median
 
 import numpy as np
-import pandas as pd
 
 from swiftrl_core.backend import Backend, Evidence, Problem, open_backend
 from swiftrl_core.backends.gpu.device import CudaDevice, unavailable_reason
-from swiftrl_core.data import datasets
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util.errors import SwiftRLError
@@ -27,6 +24,7 @@ TRANSITIONS = {"frozenlake": 1_000_000, "taxi": 5_000_000}
 
 CORES = (2_000, 20_000, 200_000)
 FORMATS = ("FP32", "INT32")
+BACKENDS = ("gpu", "gpu-shared")
 EPISODES = 50
 CPU_EPISODES = 5
 CPU_THREADS = 2
@@ -44,7 +42,11 @@ def measure(dataset: Dataset, learner: Learner, cores: int, machine: Backend, ro
     table = np.zeros(dataset.n_states * dataset.n_actions, learner.dtype)
     try:
         machine.load(split(dataset, learner, cores))
-        done = list(machine.run_rounds(table, [EPISODES] * (rounds + 1)))[1:]
+        done = []
+        for _ in range(rounds + 1):
+            done.append(machine.run_averaged_round(table, EPISODES))
+            (table,) = done[-1].tables
+        del done[0]  # it warms up
     finally:
         machine.close()
     kernel_s = median(each.kernel_s for each in done)
@@ -72,79 +74,81 @@ def cpu_rate(dataset: Dataset, learner: Learner, cores: int) -> float:
     return len(dataset) * CPU_EPISODES / seconds[1]
 
 
-def cases(backends: tuple[str, ...], report: Callable[[dict], None]) -> pd.DataFrame:
-    """Measure every case on the given backends, a row each; `report` gets each row as it comes."""
-    rows = []
+def cases(backends: tuple[str, ...] = BACKENDS) -> Iterator[dict]:
+    """Measure every case on the given backends; yield a row each."""
     for environment, transitions in TRANSITIONS.items():
-        dataset = datasets.collect(environment, transitions, seed=0)
+        dataset = collect(environment, transitions, seed=0)
         for number_format in FORMATS:
             learner = Learner(number_format=number_format, reward_range=dataset.reward_range)
             problem = Problem(learner, dataset.n_states, dataset.n_actions)
             for cores in CORES:
                 reference = cpu_rate(dataset, learner, cores)
                 for backend in backends:
-                    case = {
+                    measured = measure(dataset, learner, cores, open_backend(backend, problem, cores))
+                    yield {
                         "backend": backend,
                         "environment": environment,
                         "format": number_format,
                         "cores": cores,
+                        **measured,
+                        "times_cpu": measured["updates_per_s"] / reference,
+                        "evidence": str(Evidence.MEASURED),
                     }
-                    case |= measure(dataset, learner, cores, open_backend(backend, problem, cores))
-                    case["times_cpu"] = case["updates_per_s"] / reference
-                    rows.append(case | {"evidence": str(Evidence.MEASURED)})
-                    report(case)
-    return pd.DataFrame(rows)
 
 
-def to_markdown(frame: pd.DataFrame, machine: dict, copy_bytes_per_s: float) -> str:
-    """Return the rows as a table, with the machine they were measured on above it."""
-    lines = [f"- {name}: {value}" for name, value in machine.items()]
-    lines += [f"- a copy within its memory reads and writes {copy_bytes_per_s / 1e9:,.0f} GB/s", ""]
-    heads = [
+def rows(backends: tuple[str, ...] = BACKENDS) -> list[dict]:
+    """Measure the GPU of this machine.
+
+    Returns
+    -------
+    list of dict
+        `backend`, `environment`, `format`, `cores`, what `measure` returns, `times_cpu` (updates a second over those of
+        the CPU on two threads), `copy_bytes_per_s`, `evidence`, and `device`, what the card says about itself.
+
+    Raises
+    ------
+    SwiftRLError
+        If there is no GPU to measure.
+    """
+    if reason := unavailable_reason():
+        raise SwiftRLError(f"no GPU to measure: {reason}")
+    device = CudaDevice()
+    card = {"copy_bytes_per_s": device.copy_bandwidth(), "device": device.describe()}
+    return [row | card for row in cases(backends)]
+
+
+def table(measured: list[dict]) -> str:
+    """Return the rows as a Markdown table, below the card they were measured on."""
+    copy = measured[0]["copy_bytes_per_s"]
+    heads = (
         "backend",
         "environment",
         "format",
         "cores",
         "G updates/s",
         "with averaging",
-        "x CPU (2 threads)",
+        f"x CPU ({CPU_THREADS} threads)",
         "GB/s",
+        "of a copy's",
+    )
+    lines = [
+        *(f"- {name}: {value}" for name, value in measured[0]["device"].items()),
+        f"- a copy within its memory reads and writes {copy / 1e9:,.0f} GB/s",
+        "",
+        "| " + " | ".join(heads) + " |",
+        "| " + " | ".join("---" for _ in heads) + " |",
     ]
-    heads += ["of a copy's"]
-    lines += ["| " + " | ".join(heads) + " |", "| " + " | ".join("---" for _ in heads) + " |"]
-    for row in frame.itertuples():
-        cells = [row.backend, row.environment, row.format, f"{row.cores:,}"]
-        cells += [
-            f"{row.updates_per_s / 1e9:.2f}",
-            f"{row.updates_per_s_averaged / 1e9:.2f}",
-            f"{row.times_cpu:.1f}",
-        ]
-        cells += [f"{row.bytes_per_s / 1e9:,.0f}", f"{row.bytes_per_s / copy_bytes_per_s:.0%}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", "All times are measured, by CUDA events; the CPU's by its clock."])
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the benchmark; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
-    parser.add_argument("--shared", action="store_true", help="measure the baseline gpu-shared too")
-    chosen = parser.parse_args(arguments)
-    reason = unavailable_reason()
-    if reason:
-        print(f"swiftrl: no GPU to measure: {reason}", file=sys.stderr)
-        return 1
-    try:
-        device = CudaDevice()
-        copy = device.copy_bandwidth()
-        frame = cases(
-            ("gpu", "gpu-shared") if chosen.shared else ("gpu",), lambda row: print(row, file=sys.stderr)
+    for row in measured:
+        values = (
+            row["backend"],
+            row["environment"],
+            row["format"],
+            f"{row['cores']:,}",
+            f"{row['updates_per_s'] / 1e9:.2f}",
+            f"{row['updates_per_s_averaged'] / 1e9:.2f}",
+            f"{row['times_cpu']:.1f}",
+            f"{row['bytes_per_s'] / 1e9:,.0f}",
+            f"{row['bytes_per_s'] / copy:.0%}",
         )
-        print(to_markdown(frame, device.describe(), copy))
-    except SwiftRLError as error:
-        print(f"swiftrl: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        lines.append("| " + " | ".join(values) + " |")
+    return "\n".join([*lines, "", "All times are measured, by CUDA events; the CPU's by its clock."])

@@ -1,12 +1,12 @@
-"""PIM at the paper's scale, by the clock: 2,000 DPUs for 2,000 episodes, eight of them simulated.
+"""Wall-clock time of PIM at the paper's scale, 2,000 DPUs for 2,000 episodes, eight of them simulated: `swiftrl bench`.
 
-`seconds` are measured, `kernel_s` is what the simulator says 2,000 DPUs would take to learn.
+`seconds` is measured on this machine; `kernel_s` is the kernel time of 2,000 DPUs, simulated.
 """
 
 import time
 
 from swiftrl_core.backends.cpu.backend import available_threads
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 

@@ -1,8 +1,8 @@
-"""How fast the simulator runs the learner kernels on this machine, and how much memory idle DPUs take.
+"""The simulator's rate on the learner kernels, and the memory of idle DPUs: `swiftrl bench`.
 
-Speeds are measured, by the clock and in processor time of all threads together, to which other people's work on the
-machine adds less; the instructions are the modelled ones of a DPU. One tasklet runs `learner.c`, more run an agent each
-of `multi_agent.c`. Programs are translated before, as the simulator does with any that runs for long.
+Rates are measured, in wall-clock time and in the processor time of all threads, which other work on the machine
+disturbs less; the instructions are those of the simulated DPU. One tasklet runs `learner.c`, more run an agent each of
+`multi_agent.c`. Programs are translated first, as the simulator does with any that runs for long.
 """
 
 import time
@@ -15,9 +15,9 @@ import numpy as np
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.backend import open_backend
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import Dataset, collect
-from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP, load_program
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.dpusim.machine import Machine, run_machines, translate
+from swiftrl_core.dpusim.program.elf import MRAM_BASE, MRAM_HEAP, load_program
 from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.learner.chunks import split
 
@@ -28,7 +28,7 @@ PAPER_DPUS = 2_560
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel to time, and how many episodes a measurement makes."""
+    """A kernel to time, and the number of episodes in a measurement."""
 
     environment: str
     number_format: str
@@ -83,7 +83,7 @@ def table(measured: list[dict]) -> str:
         start = f"{row['name']:10} {row['env']:12} {row['number_format']:10}"
         if "bytes_per_dpu" in row:
             lines.append(
-                f"{start} {row['dpus']:,} idle DPUs: {row['bytes_per_dpu']:,} bytes each beside their data, "
+                f"{start} {row['dpus']:,} idle DPUs: {row['bytes_per_dpu']:,} bytes each in addition to their data, "
                 f"{row['resident_bytes'] / 1e6:.0f} MB in all"
             )
             continue
@@ -165,7 +165,7 @@ def _median_seconds(work: Callable[[], object], repetitions: int) -> tuple[float
 
 
 def _memory_row(dpus: int) -> dict:
-    """Measure what idle DPUs take: FrozenLake, 390 transitions each as when the paper's data are dealt to 2,560."""
+    """Measure the memory of idle DPUs with 390 FrozenLake transitions each, as if 2,560 shared the paper's data."""
     data = collect("frozenlake", TRANSITIONS, seed=0)
     learner = Learner(number_format="INT32", reward_range=data.reward_range)
     problem = Problem(learner, data.n_states, data.n_actions)

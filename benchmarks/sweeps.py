@@ -1,16 +1,17 @@
-"""How many small cells a second a sweep gets through here, and what an engine adds to each; part of `swiftrl bench`."""
+"""The rate of a sweep of small runs, and the time that each executor adds to a run: `swiftrl bench`."""
 
 import importlib.util
 import tempfile
 import time
 
-from swiftrl_core.experiments.registry import combine
-from swiftrl_core.sweeps import executors, sweep
-from swiftrl_core.sweeps.progress import Tally
+from swiftrl_core.sweeps import executors
+from swiftrl_core.sweeps.executors import Outcome
+from swiftrl_core.sweeps.grid import combine
+from swiftrl_core.sweeps.plan import execute, make_plan, require_all
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 
-CELLS = 500
+RUNS = 500
 WORKERS = 2
 SMALL = {
     "transitions": 2_000,
@@ -21,76 +22,72 @@ SMALL = {
     "backend_options": {"threads": 1},
     "monte_carlo_episodes": 0,
 }
-"""A cell of the kind that thousands are run of: 40,000 updates."""
+"""A small run, of the kind that sweeps have by the thousand: 40,000 updates."""
 
 
 class _Clock:
-    """A reporter that notes when the first and the last cell came back."""
+    """Records when the first and the last outcome came back."""
 
     def __init__(self) -> None:
         self.first = self.last = 0.0
 
-    def show(self, tally: Tally, cell: Run | None = None, *, failed: bool = False) -> None:
-        """See `progress.Reporter`."""
-        if cell is not None:
-            self.last = time.perf_counter()
-            self.first = self.first or self.last
-
-    def close(self, tally: Tally) -> None:
-        """See `progress.Reporter`."""
+    def note(self, _: Outcome) -> None:
+        self.last = time.perf_counter()
+        self.first = self.first or self.last
 
 
-def rows(cells: int = CELLS, workers: int = WORKERS) -> list[dict]:
-    """Run the same small cells with each engine, rows kept on disk as in any sweep.
+def rows(runs: int = RUNS, workers: int = WORKERS) -> list[dict]:
+    """Execute the same small runs with each executor; rows are kept on disk as in any sweep.
 
     Parameters
     ----------
-    cells : int
+    runs : int
         At least 2.
     workers : int
-        Of the engines that have several.
+        Number of workers, for executors that have several.
 
     Returns
     -------
     list of dict
-        `engine`, `workers`, `cells`, `cells_per_s` (the engine's start included), `started_s` (until the first cell
-        came back) and `overhead_ms`: workers' time a cell from then on, less the serial engine's.
+        `executor`, `workers`, `runs`, `runs_per_s` (including the executor's start), `started_s` (until the first run
+        came back) and `overhead_ms`: the workers' time for a run from then on, minus that of the serial executor.
     """
-    asked = combine(SMALL | {"seed": list(range(cells))})
-    _run(asked[:1], "serial", 1)  # compiles the engine
-    measured = [_run(asked, name, 1 if name == "serial" else workers) for name in _engines()]
+    asked = combine(SMALL | {"seed": list(range(runs))})
+    _run(asked[:1], "serial", 1)  # compiles the engine of backend cpu
+    measured = [_run(asked, name, 1 if name == "serial" else workers) for name in _executors()]
     serial = measured[0]["worker_ms"]
     return [row | {"overhead_ms": row.pop("worker_ms") - serial} for row in measured]
 
 
 def table(measured: list[dict]) -> str:
     """Return the rows as text."""
-    head = f"{'engine':10} {'workers':>7} {'cells/s':>8} {'start s':>8} {'overhead ms a cell':>19}"
-    form = "{engine:10} {workers:7} {cells_per_s:8.1f} {started_s:8.2f} {overhead_ms:19.2f}"
+    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms a run':>19}"
+    form = "{executor:10} {workers:7} {runs_per_s:8.1f} {started_s:8.2f} {overhead_ms:19.2f}"
     return "\n".join([head, *(form.format(**row) for row in measured)])
 
 
-def _engines() -> tuple[str, ...]:
+def _executors() -> tuple[str, ...]:
     return tuple(
         name
-        for name in executors.ENGINES
+        for name in executors.EXECUTORS
         if name != "dask" or importlib.util.find_spec("distributed") is not None
     )
 
 
-def _run(cells: list[Run], name: str, workers: int) -> dict:
+def _run(runs: list[Run], name: str, workers: int) -> dict:
     clock = _Clock()
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        plan = sweep.make_plan(cells, store)
+        plan = make_plan(runs, store)
+        executor = executors.make(name, workers=workers)
         start = time.perf_counter()
-        summary = sweep.run(plan, store, executors.make(name, workers=workers), [clock])
-    sweep.require_all(summary, store)
+        summary = execute(plan, store, executor, show_progress=False, on_outcome=clock.note)
+    require_all(summary, store)
     return {
-        "engine": name,
+        "executor": name,
         "workers": workers,
-        "cells": len(cells),
-        "cells_per_s": len(cells) / (clock.last - start),
+        "runs": len(runs),
+        "runs_per_s": len(runs) / (clock.last - start),
         "started_s": clock.first - start,
-        "worker_ms": 1e3 * workers * (clock.last - clock.first) / max(len(cells) - 1, 1),
+        "worker_ms": 1e3 * workers * (clock.last - clock.first) / max(len(runs) - 1, 1),
     }

@@ -56,7 +56,7 @@ def target(learner: Learner, args: np.void, reward, next_value):
 
 def rate(learner: Learner, args: np.void, n: int):
     """alpha of a pair's n-th update in a round, and in fixed point what it is divided or shifted by."""
-    if not learner.decays:
+    if not learner.decaying_alpha:
         return args["alpha"], int(args["alpha_scale"])
     gamma, scale = args["gamma"], int(args["gamma_scale"])
     n = min(n, 65535)

@@ -1,11 +1,13 @@
 """The command line: what it writes, what it says, and how it refuses."""
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,10 @@ from pyarrow import parquet
 
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.cli import benches, main
-from swiftrl_core.data import datasets
+from swiftrl_core.cli.app import COMMANDS, make_parser
+from swiftrl_core.data import Dataset, environments, load, save
+from swiftrl_core.learner import Learner
+from swiftrl_core.training.loop import Schedule
 from swiftrl_core.util.files import sha256_file
 
 FAULTING_KERNEL = """
@@ -69,6 +74,14 @@ def test_from_collecting_to_evaluating(tmp_path, lake, capsys, backend):
     )
 
 
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_the_first_line_says_when_pim_is_simulated(tmp_path, lake, capsys, stream):
+    arguments = train_arguments(lake, tmp_path / "run", "--backend", "pim", "--hardware", "upimulator-server")
+    assert main([*arguments, *(["--json"] if stream == "err" else [])]) == 0
+    lines = getattr(capsys.readouterr(), stream).splitlines()
+    assert lines[0].startswith("PIM is simulated (hardware profile upimulator-server): ")
+
+
 def test_tasklets_write_the_engine_s_table(tmp_path, lake):
     for out, options in (("one", ["--tasklets", "11"]), ("two", ["--backend", "cpu"])):
         assert main(train_arguments(lake, tmp_path / out, "--bootstrap", "frozen", *options)) == 0
@@ -91,7 +104,7 @@ def test_convert_goes_there_and_back(tmp_path, shared_data):
     assert main(["convert", str(text), str(there), "--env", "taxi"]) == 0
     assert main(["convert", str(there), str(back), "--env", "taxi"]) == 0
     np.testing.assert_array_equal(np.loadtxt(text, dtype=int), np.loadtxt(back, dtype=int))
-    assert datasets.load(there).terminated.sum() == 3
+    assert load(there).terminated.sum() == 3
 
 
 def test_doctor_says_what_is_here(capsys):
@@ -102,6 +115,49 @@ def test_doctor_says_what_is_here(capsys):
     assert report["hardware"]["available"] or report["hardware"]["reason"]
     assert main(["doctor"]) == 0
     assert "pim runs on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "experiment list", "experiment run", "experiment notebook"])
+def test_every_command_describes_itself_and_every_option(capsys, command):
+    with pytest.raises(SystemExit) as done:
+        main([*command.split(), "--help"])
+    assert done.value.code == 0
+    assert f"usage: swiftrl {command}" in capsys.readouterr().out
+
+
+def test_every_option_has_help():
+    pending = [make_parser()]
+    while pending:
+        for action in pending.pop()._actions:
+            assert action.help or isinstance(action, argparse._SubParsersAction), action
+            pending += action.choices.values() if isinstance(action, argparse._SubParsersAction) else []
+
+
+def test_the_options_of_train_are_the_fields_of_learner_and_schedule(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for entry in (*fields(Learner), *fields(Schedule)):
+        if entry.name != "reward_range":
+            name = {"cores": "dpus"}.get(entry.name, entry.name.replace("_", "-"))
+            assert f"--{name} " in text
+            assert f"{entry.metadata['help']} (default: {entry.default})" in text
+
+
+@pytest.mark.parametrize("wrong", [["trian"], ["train", "--algorithm", "dqn"], ["train", "--tau", "x"], []])
+def test_options_that_do_not_parse_are_one_sentence(capsys, wrong):
+    with pytest.raises(SystemExit) as done:
+        main(wrong)
+    assert done.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith("swiftrl: ")
+    assert message.count("\n") == 1
+
+
+def test_help_imports_no_command():
+    code = "import sys; from swiftrl_core.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "assert not {'numpy', 'pandas', 'matplotlib', 'gymnasium'} & set(sys.modules), sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def write_parquet_with(path, lake, **columns):
@@ -152,9 +208,13 @@ def test_rewards_that_are_no_numbers_are_refused(tmp_path, lake, capsys):
         (["--sampling", "RAN", "--bootstrap", "frozen"], "bootstrap frozen does not apply to sampling RAN"),
         (["--tasklets", "1", "--backend", "cpu"], "--tasklets does not apply to --backend cpu"),
         (["--simulated-dpus", "2", "--backend", "cpu"], "--simulated-dpus does not apply to --backend cpu"),
-        (["--simulated-dpus", "9"], "simulated_dpus is 9: give 'all', or a whole number from 1 to 4"),
+        (
+            ["--simulated-dpus", "9"],
+            "simulated_dpus is 9; expected a whole number of at least 1 and at most 4",
+        ),
         (["--hardware", "cray"], "cray"),
         (["--epsilon", "0.2"], "--epsilon does not apply to q_learning"),
+        (["--alpha", "0.2", "--alpha-schedule", "rescaled_linear"], "does not apply to rescaled_linear"),
         (["--tau", "4"], "--tau 4 is more than --episodes 3"),
         (["--alpha", "2"], "alpha is 2.0"),
         (["--number-format", "INT32", "--gamma", "1"], "gamma is 1"),
@@ -190,13 +250,13 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     link.symlink_to(target)
     assert main(["collect", "--env", "frozenlake", "--transitions", "5", "--out", str(link)]) == 0
     assert link.is_symlink()
-    assert len(datasets.load(target)) == 5
+    assert len(load(target)) == 5
 
 
-def test_parquet_is_told_by_its_name_in_one_way(tmp_path, lake, capsys):
+def test_parquet_is_message_by_its_name_in_one_way(tmp_path, lake, capsys):
     for name in ("lake.pq", "LAKE.PARQUET"):
         assert main(["convert", str(lake), str(tmp_path / name), "--env", "frozenlake"]) == 0
-        assert len(datasets.load(tmp_path / name)) == 3000
+        assert len(load(tmp_path / name)) == 3000
     refused(
         ["collect", "--env", "frozenlake", "--transitions", "5", "--out", "x.txt"],
         capsys,
@@ -248,9 +308,21 @@ def test_values_beyond_single_precision_are_an_error_not_a_result(tmp_path, caps
     index = np.zeros(100, np.int32)
     flags = np.zeros(100, bool)
     path = tmp_path / "huge.parquet"
-    datasets.save(datasets.Dataset(index, index, huge, index, flags, flags, index, 1, 1), path)
+    save(Dataset(index, index, huge, index, flags, flags, index, 1, 1), path)
     refused(train_arguments(path, tmp_path / "out", "--episodes", "50", "--alpha", "1"), capsys, "not finite")
     assert not list((tmp_path / "out").glob("*"))
+
+
+def test_train_resolves_the_environment_once(tmp_path, lake, monkeypatch):
+    resolved, read = [], environments._read
+
+    def counted(env_id, *more):
+        resolved.append(env_id)
+        return read(env_id, *more)
+
+    monkeypatch.setattr(environments, "_read", counted)
+    assert main(train_arguments(lake, tmp_path / "out", "--env", "frozenlake")) == 0
+    assert resolved == ["FrozenLake-v1"]
 
 
 @pytest.mark.parametrize("backend", ["pim", "cpu"])
@@ -263,11 +335,11 @@ def test_ctrl_c_ends_a_long_round_soon_and_writes_nothing(tmp_path, lake, backen
                 time.sleep(0.05)
             time.sleep(2)  # into the round
             process.send_signal(signal.SIGINT)
-            told = process.communicate(timeout=60)[1]
+            message = process.communicate(timeout=60)[1]
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "interrupted" in told
+    assert "interrupted" in message
     assert not list((tmp_path / "out").glob("*"))
 
 
@@ -296,8 +368,8 @@ def test_a_table_too_large_for_wram_is_refused(tmp_path, capsys):
     path = tmp_path / "wide.parquet"
     column = np.zeros(10, np.int32)
     flags = np.zeros(10, bool)
-    wide = datasets.Dataset(column, column, column.astype(np.float32), column, flags, flags, column, 6_000, 5)
-    datasets.save(wide, path)
+    wide = Dataset(column, column, column.astype(np.float32), column, flags, flags, column, 6_000, 5)
+    save(wide, path)
     refused(train_arguments(path, tmp_path / "out"), capsys, "6,000 states x 5 actions takes 120,000 bytes")
 
 
@@ -347,9 +419,9 @@ def refused(arguments, capsys, needle):
     """Assert exit code 1 and one sentence; a progress bar and the binding's line for each faulty DPU may precede it."""
     capsys.readouterr()
     assert main(arguments) == 1
-    told = capsys.readouterr().err
-    lines = [line for line in told.splitlines() if "episode/s" not in line and not line.startswith("DPU ")]
-    assert len(lines) == 1, told
+    message = capsys.readouterr().err
+    lines = [line for line in message.splitlines() if "episode/s" not in line and not line.startswith("DPU ")]
+    assert len(lines) == 1, message
     assert lines[0].startswith("swiftrl: ")
     assert needle in lines[0]
 
@@ -362,3 +434,33 @@ def test_bench_reports_rows_of_every_section(capsys, monkeypatch):
     report = json.loads(capsys.readouterr().out)
     assert report["rows"] == [row] * len(benches.NAMES)
     assert report["machine"]["threads"] >= 1
+
+
+def test_a_bench_with_bars_fails_where_one_is_missed(capsys, monkeypatch):
+    row = {"environment": "taxi", "recipe": "safe", "number_format": "FP32", "rounds": 3, "updates_m": 30.0}
+    for value, status in ((7.93, 0), (7.9, 1)):
+        asked = []
+
+        def rows(asked=asked, value=value, **settings):
+            asked.append(settings)
+            return [row | {"least_return": value}]
+
+        monkeypatch.setattr(benches.load("fewer-updates"), "rows", rows)
+        assert main(["bench", "--only", "fewer-updates", "--seeds", "2"]) == status
+        assert asked == [{"seeds": 2}]
+        printed = capsys.readouterr()
+        assert "| taxi | safe | FP32 | 3 |" in printed.out
+        assert printed.err == "swiftrl: missed bars: taxi safe FP32: return 7.900\n" * status
+
+
+def test_options_of_a_bench_are_refused_for_others(capsys):
+    refused(["bench", "--only", "engine", "--seeds", "2"], capsys, "--seeds applies to one benchmark")
+
+
+def test_bench_of_an_installed_package_says_where_to_run_it(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(benches, "ROOT", tmp_path)
+    refused(["bench"], capsys, "run `swiftrl bench` from a clone")
+
+
+def test_figures_of_no_results_are_one_sentence(capsys, tmp_path):
+    refused(["figures", str(tmp_path)], capsys, f"there are no results in {tmp_path}")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks import engine as bench
 from swiftrl_core.backends.exact import empirical_fixed_point
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -121,7 +121,7 @@ def test_results_tell_nominal_from_executed_updates():
 def test_the_benchmark_measures_every_contender(capsys):
     measured = bench.rows((bench.Case("frozenlake", 4000, 2),), repetitions=1, cores=64)
     names = {row["name"] for row in measured}
-    assert {"engine", "cpu-local", "cpu-shared", "NumPy over cores", "model: count and solve"} <= names
+    assert {"engine", "cpu-local", "cpu-shared", "NumPy over cores", "exact: count and solve"} <= names
     for row in measured:
         assert row["ns_per_update"] > 0
         assert row["env"] == "frozenlake"

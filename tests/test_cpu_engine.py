@@ -15,7 +15,7 @@ from swiftrl_core.backend import Problem, open_backend
 from swiftrl_core.backends.cpu import backend as cpu
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import struct
+from swiftrl_core.learner.layout import KERNEL_DIRECTORY, struct
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -271,7 +271,7 @@ def vectors(tmp_path_factory):
         )
     )
     headers = [cpu.FOLDER / "lanes.h", cpu.FOLDER / "lanes_fixed_point.h"]
-    folders = [cpu.FOLDER, cpu.KERNEL_DIRECTORY]
+    folders = [cpu.FOLDER, KERNEL_DIRECTORY]
     library = toolchain.compile_shared_library([source], headers=headers, include_directories=folders)
     functions = {name: getattr(ctypes.CDLL(str(library)), f"all_{name}") for name in names}
     for function in functions.values():

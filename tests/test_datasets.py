@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from swiftrl_core.data import datasets
-from swiftrl_core.data.datasets import COLUMNS, Dataset, collect, load, open_data, read_text, save, write_text
+from swiftrl_core.data import Dataset, collect, load, open_data, read_text, save, text_format, write_text
 from swiftrl_core.data.environments import Environment, resolve
+from swiftrl_core.data.transitions import COLUMNS, check_possible
 from swiftrl_core.util.errors import SwiftRLError
 
 
@@ -111,7 +111,7 @@ def test_collected_rows_are_whole_episodes(name, kwargs):
     data = collect(environment, 50_001, 7)
     assert len(data) == 50_001
     assert_whole_episodes(data, environment)
-    datasets._check_possible(data.columns, environment, datasets._Place("row", 0))
+    check_possible(data.columns, environment)
 
 
 @pytest.mark.parametrize(("name", "kwargs"), SAMPLED)
@@ -569,24 +569,24 @@ def test_text_cut_anywhere_but_at_a_line_is_noticed(tmp_path_factory, data):
 )
 def test_both_readers_of_numbers_agree(rows, data):
     clean = "".join(" ".join(map(str, row)) + "\n" for row in rows).encode()
-    np.testing.assert_array_equal(datasets._parse(clean), rows)
-    np.testing.assert_array_equal(datasets._parse_lines(clean), rows)
+    np.testing.assert_array_equal(text_format._parse(clean), rows)
+    np.testing.assert_array_equal(text_format._parse_lines(clean), rows)
     blank = data.draw(st.sampled_from(["\t", "  ", " \t "]))
     loose = "".join(" " + blank.join(map(str, row)) + " \r\n" for row in rows).encode()
-    np.testing.assert_array_equal(datasets._parse(loose), rows)
+    np.testing.assert_array_equal(text_format._parse(loose), rows)
 
 
 @given(st.text(alphabet="0123456789 -+x.\n\t\r\x00é", max_size=60))
 def test_any_text_is_read_alike_by_both_readers_or_refused(text):
     content = text.encode()
     try:
-        expected = datasets._parse_lines(content)
+        expected = text_format._parse_lines(content)
     except SwiftRLError:
         with pytest.raises(SwiftRLError):
-            datasets._parse(content)
+            text_format._parse(content)
     else:
         if content.strip():
-            np.testing.assert_array_equal(datasets._parse(content), expected)
+            np.testing.assert_array_equal(text_format._parse(content), expected)
 
 
 GOOD = "0 2 0 1\n1 1 0 5\n"

@@ -9,10 +9,10 @@ import pytest
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
-from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP, Program, load_program
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_counted, run_machines
+from swiftrl_core.dpusim.program.compile import compile_kernel
+from swiftrl_core.dpusim.program.elf import MRAM_BASE, MRAM_HEAP, Program, load_program
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling, random_states
 from swiftrl_core.learner.chunks import split
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.program.compile import compile_kernel
+from swiftrl_core.dpusim.program.elf import load_program
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "calibration"
 

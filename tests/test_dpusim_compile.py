@@ -2,8 +2,8 @@
 
 import pytest
 
-from swiftrl_core.dpusim.compile import CHIPS, compile_kernel
-from swiftrl_core.dpusim.elf import MRAM_HEAP, load_program
+from swiftrl_core.dpusim.program.compile import CHIPS, compile_kernel
+from swiftrl_core.dpusim.program.elf import MRAM_HEAP, load_program
 from swiftrl_core.util.errors import CompileError, SwiftRLError
 
 SOURCE = """
@@ -145,8 +145,41 @@ def test_arguments_out_of_range(kernel, arguments, sentence):
         compile_kernel(kernel, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("header", "call"), [("vmutex.h", "vmutex_trylock(0, 0)"), ("stdlib.h", "strtol(0, 0, 10)")]
+)
+def test_headers_promise_nothing_that_the_sdk_lacks(tmp_path, header, call):
+    with pytest.raises(CompileError, match=call.partition("(")[0]):
+        compile_kernel(write(tmp_path, f"#include <{header}>\nint main(void) {{ return {call}; }}"))
+
+
+def test_the_size_of_a_stack_is_a_macro_only_where_it_is_given(tmp_path):
+    source = write(
+        tmp_path,
+        """
+#include <attributes.h>
+#ifdef STACK_SIZE_DEFAULT
+__host int size = STACK_SIZE_DEFAULT;
+#else
+__host int size = -1;
+#endif
+int main(void) { return 0; }
+""",
+    )
+    given = [{}, {"stack_size": 512}, {"defines": {"STACK_SIZE_DEFAULT": "2048", "NR_TASKLETS": 3}}]
+    found = []
+    for program in (load_program(compile_kernel(source, **arguments)) for arguments in given):
+        address, size = program.symbols["size"]
+        (data,) = (s for s in program.segments if s.address <= address < s.address + len(s.data))
+        value = data.data[address - data.address :][:size]
+        found.append((program.stack_bytes, int.from_bytes(value, "little", signed=True), program.nr_tasklets))
+    assert found == [(1024, -1, 1), (512, 512, 1), (2048, 2048, 3)]
+    with pytest.raises(CompileError, match="STACK_SIZE_DEFAULT=1k is not a decimal number"):
+        compile_kernel(source, {"STACK_SIZE_DEFAULT": "1k"})
+
+
 def test_a_missing_source(tmp_path):
-    with pytest.raises(CompileError, match="there is no kernel source"):
+    with pytest.raises(CompileError, match="absent.c does not exist; give the path of a C file"):
         compile_kernel(tmp_path / "absent.c")
 
 

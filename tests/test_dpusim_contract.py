@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swiftrl_core.dpusim import PROFILES, DpuError, DpuSet, compile_kernel
+from swiftrl_core.dpusim import HARDWARE_PROFILES, DpuError, DpuSet, compile_kernel
 from swiftrl_core.util.errors import CompileError
 
 HERE = Path(__file__).parent
@@ -138,13 +138,13 @@ RULES = {
     "scalars in MRAM": (1, 2),
     "heap": (2, TASKLETS),
     "mutexes": (3, 3),
-    "virtual mutexes": (4, 4),
+    "virtual mutexes": (4, 3),
     "semaphores": (5, 1),
     "handshakes": (6, 1),
     "sequential reader": (7, 5),
     "unaligned MRAM": (8, 5),
     "stacks": (9, 2),
-    "counter": (10, 4),
+    "counter": (10, 5),
     "library": (11, 4),
 }
 
@@ -213,7 +213,7 @@ def test_a_v1b_chip_is_smaller_and_faster():
         dpu.exec()
         assert dpu.held.uint32() == 4 * TASKLETS
         assert int(np.frombuffer(dpu.CLOCKS_PER_SEC.data(), np.uint32)[0]) == 400_000_000
-    assert PROFILES["upmem-v1b"].chip == "v1B"
+    assert HARDWARE_PROFILES["upmem-v1b"].chip == "v1B"
 
 
 @pytest.mark.parametrize(

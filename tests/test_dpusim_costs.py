@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, library, run_counted
-from swiftrl_core.dpusim.rv32 import Routine
+from swiftrl_core.dpusim.program.compile import compile_kernel
+from swiftrl_core.dpusim.program.elf import load_program
+from swiftrl_core.dpusim.program.rv32 import Routine
 
 DIVIDED_BY_ZERO = 0xFFFFFFFF
 WORD = st.integers(0, 2**32 - 1) | st.integers(0, 300) | st.integers(0, 31).map(lambda n: 1 << n)

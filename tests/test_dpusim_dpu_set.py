@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.dpusim import ALLOCATE_ALL, PROFILES, DpuError, DpuSet, DpuSymbol, compile_kernel
-from swiftrl_core.dpusim.allocation import balanced_ranks
+from swiftrl_core.dpusim import ALLOCATE_ALL, HARDWARE_PROFILES, DpuError, DpuSet, DpuSymbol, compile_kernel
+from swiftrl_core.dpusim.host.allocation import balanced_ranks
 from swiftrl_core.dpusim.timing import dma_cycles, launch_seconds, transfer_seconds
 from swiftrl_core.util.errors import CompileError
 
 PROBE = Path(__file__).with_name("probe.c")
-PRIM = PROFILES["upmem-2556"]
+PRIM = HARDWARE_PROFILES["upmem-2556"]
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +209,9 @@ def test_c_sources_are_compiled(tmp_path):
 
 def test_the_program_learns_the_clock(probe):
     for server in ("upmem-2556", "upmem-v1b"):
-        binary = str(compile_kernel(PROBE, chip=PROFILES[server].chip))
+        binary = str(compile_kernel(PROBE, chip=HARDWARE_PROFILES[server].chip))
         with DpuSet(nr_dpus=2, binary=binary, hardware=server) as dpus:
-            assert dpus.CLOCKS_PER_SEC.uint32() == [PROFILES[server].clock_hz] * 2
+            assert dpus.CLOCKS_PER_SEC.uint32() == [HARDWARE_PROFILES[server].clock_hz] * 2
 
 
 def test_symbols_are_attributes(trio):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.dpusim.compile import CHIPS, compile_kernel
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.program.compile import CHIPS, compile_kernel
+from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.util.errors import SwiftRLError
 
 MODES = pytest.mark.parametrize("mode", ["fast", "exact"])

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import IRAM_BASE, load_program
-from swiftrl_core.dpusim.flow import Flow
-from swiftrl_core.dpusim.lower import lower
-from swiftrl_core.dpusim.proxy import price, signed_digits
-from swiftrl_core.dpusim.rv32 import Instruction, Op, Routine
+from swiftrl_core.dpusim.program.compile import compile_kernel
+from swiftrl_core.dpusim.program.elf import IRAM_BASE, load_program
+from swiftrl_core.dpusim.program.flow import Flow
+from swiftrl_core.dpusim.program.lower import lower
+from swiftrl_core.dpusim.program.proxy import price, signed_digits
+from swiftrl_core.dpusim.program.rv32 import Instruction, Op, Routine
 
 BASE = IRAM_BASE
 ZERO, RA, SP, A0, A1, A2, A3, A4, S0 = 0, 1, 2, 10, 11, 12, 13, 14, 8

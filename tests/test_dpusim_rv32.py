@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.dpusim.rv32 import BRANCHES, Instruction, Op, Routine, decode, decode_all
+from swiftrl_core.dpusim.program.rv32 import BRANCHES, Instruction, Op, Routine, decode, decode_all
 
 REGISTER = st.integers(0, 31)
 IMMEDIATE = st.integers(-2048, 2047)

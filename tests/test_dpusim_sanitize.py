@@ -7,10 +7,10 @@ import pytest
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim import DpuError, DpuSet, compile_kernel
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.program.elf import load_program
 from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util.errors import SwiftRLError
@@ -30,23 +30,23 @@ def binary() -> str:
     return str(compile_kernel(BUGGY, nr_tasklets=3))
 
 
-def findings_of(binary: str, bug: int) -> list:
+def reports_of(binary: str, bug: int) -> list:
     with DpuSet(nr_dpus=1, binary=binary, sanitize=True) as dpus:
         dpus.copy("bug", bytearray(np.uint32(bug).tobytes()))
         dpus.copy("far", bytearray(4096))
         dpus.exec()
-        return dpus.findings
+        return dpus.sanitizer_reports
 
 
-def test_a_kernel_without_bugs_has_no_findings(binary):
-    assert findings_of(binary, 0) == []
+def test_a_kernel_without_bugs_has_no_sanitizer_reports(binary):
+    assert reports_of(binary, 0) == []
 
 
 @pytest.mark.parametrize(
     ("bug", "kind", "symbol", "lines", "sentence"),
     [
         (1, "uninitialised read", "heap", [line_of("mem_alloc(64))[3]")], "reads 4 bytes of heap"),
-        (2, "uninitialised read", "stack of tasklet", [line_of("/* reads */")], "that nobody has written"),
+        (2, "uninitialised read", "stack of tasklet", [line_of("/* reads */")], "that were never written"),
         (3, "uninitialised read", "heap", [line_of("mem_alloc(32)")], "reads 8 bytes of heap"),
         (4, "data race", "counter", [line_of("/* unprotected */")] * 2, "no lock, barrier"),
         (
@@ -58,15 +58,15 @@ def test_a_kernel_without_bugs_has_no_findings(binary):
         ),
         (6, "data race", "counter", [line_of("counter * 3")] * 2, "counter"),
         (7, "data race", "buffer", [line_of("buffer[0], 64")] * 2, "writes buffer"),
-        (8, "misaligned DMA", "far+4", [line_of("far + 4")], "taken for 0x80"),
-        (9, "misaligned DMA", "buffer+4", [line_of("buffer[0] + 4")], "gives the WRAM address"),
-        (10, "misaligned DMA", "far", [line_of("12 + counter")], "asks for 12 bytes"),
+        (8, "misaligned DMA", "far+4", [line_of("far + 4")], "a DPU uses 0x80"),
+        (9, "misaligned DMA", "buffer+4", [line_of("buffer[0] + 4")], "uses the WRAM address"),
+        (10, "misaligned DMA", "far", [line_of("12 + counter")], "transfers 12 bytes"),
         (11, "data race", "buffer", [line_of("NR_TASKLETS][0] = id"), line_of("buffer[id][0];")], "buffer"),
     ],
 )
 def test_each_kind_of_bug_is_found(binary, bug, kind, symbol, lines, sentence):
-    found = findings_of(binary, bug)
-    assert {finding.kind for finding in found} == {kind}, found
+    found = reports_of(binary, bug)
+    assert {report.kind for report in found} == {kind}, found
     first = found[0]
     assert first.symbol.startswith(symbol)
     assert set(first.lines) == set(lines)
@@ -78,17 +78,17 @@ def test_each_kind_of_bug_is_found(binary, bug, kind, symbol, lines, sentence):
         assert len(found) == 1, found
 
 
-def test_findings_of_many_dpus_are_told_once(binary):
+def test_reports_of_many_dpus_are_told_once(binary):
     with DpuSet(nr_dpus=3, binary=binary, sanitize=True) as dpus:
         dpus.copy("bug", [bytearray(np.uint32(bug).tobytes()) for bug in (4, 0, 4)])
         for _ in range(2):
             dpus.exec()
-        (finding,) = dpus.findings
-        assert finding.dpus == (0, 2)
-        assert finding.count > 2
-        assert dpus.dpus()[1].findings == []
+        (report,) = dpus.sanitizer_reports
+        assert report.dpus == (0, 2)
+        assert report.count > 2
+        assert dpus.dpus()[1].sanitizer_reports == []
         dpus.load(binary)
-        assert dpus.findings == []
+        assert dpus.sanitizer_reports == []
 
 
 def test_what_the_host_wrote_is_written(tmp_path):
@@ -106,12 +106,12 @@ def test_what_the_host_wrote_is_written(tmp_path):
             machine.write_wram(60_000, b"1234")
         machine.boot()
         run_machines([machine])
-        assert [finding.symbol for finding in machine.findings] == ([] if written else ["heap"])
+        assert [report.symbol for report in machine.sanitizer_reports] == ([] if written else ["heap"])
 
 
 @pytest.mark.parametrize("agents", [None, 4])
 @pytest.mark.parametrize("sampling", ["SEQ", "RAN"])
-def test_the_learners_have_no_findings(agents, sampling):
+def test_the_learners_have_no_sanitizer_reports(agents, sampling):
     data = collect("frozenlake", 200, seed=3)
     learner = Learner(sampling=sampling, number_format="INT32")
     problem = Problem(learner, data.n_states, data.n_actions)
@@ -130,7 +130,7 @@ def test_the_learners_have_no_findings(agents, sampling):
             dpus.copy("first", bytearray(shares.starts[:-1].astype(np.uint32).tobytes()))
         dpus.exec()
         assert dpus.last_run[0].instructions.sum() > 10_000
-        assert dpus.findings == []
+        assert dpus.sanitizer_reports == []
 
 
 def test_the_debug_run_takes_the_time_of_the_exact_run(binary):
@@ -143,11 +143,11 @@ def test_the_debug_run_takes_the_time_of_the_exact_run(binary):
     assert (stats[0].instructions == stats[1].instructions).all()
 
 
-def test_without_the_debug_mode_there_are_no_findings_to_ask_for(binary):
+def test_without_the_debug_mode_there_are_no_sanitizer_reports_to_ask_for(binary):
     with DpuSet(nr_dpus=1, binary=binary) as dpus, pytest.raises(DpuError, match="sanitize=True"):
-        _ = dpus.findings
+        _ = dpus.sanitizer_reports
     plain, debugged = (Machine(load_program(binary), sanitize=sanitize) for sanitize in (False, True))
     with pytest.raises(SwiftRLError, match="sanitize=True"):
-        _ = plain.findings
+        _ = plain.sanitizer_reports
     with pytest.raises(SwiftRLError, match="launch them separately"):
         run_machines([plain, debugged])

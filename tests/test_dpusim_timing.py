@@ -12,8 +12,8 @@ from swiftrl_core.dpusim import timing
 from swiftrl_core.dpusim.machine import library
 from swiftrl_core.util.errors import SwiftRLError
 
-PRIM = timing.PROFILES["upmem-2556"]
-SERVERS = st.sampled_from(sorted(timing.PROFILES)).map(timing.PROFILES.get)
+PRIM = timing.HARDWARE_PROFILES["upmem-2556"]
+SERVERS = st.sampled_from(sorted(timing.HARDWARE_PROFILES)).map(timing.HARDWARE_PROFILES.get)
 
 # -- the replay of tasklets ---------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ def test_large_transfers_reach_the_published_bandwidths(direction, kind, n_dpus,
     ("n_dpus", "into", "out"), [(1, 0.58, 0.11), (4, 1.8, 0.4), (16, 3.06, 0.75), (64, 5.21, 1.69)]
 )
 def test_the_other_server_goes_through_its_measured_points(n_dpus, into, out):
-    server = timing.PROFILES["upimulator-server"]
+    server = timing.HARDWARE_PROFILES["upimulator-server"]
     for direction, rate in (("to_dpu", into), ("from_dpu", out)):
         seconds = timing.transfer_seconds(server, direction, n_dpus, BIG) - server.transfer_fixed_s
         assert n_dpus * BIG / seconds / 1e9 == pytest.approx(rate)
@@ -145,7 +145,7 @@ def test_the_other_server_goes_through_its_measured_points(n_dpus, into, out):
 )
 def test_vector_addition_transfers_as_measured(n_dpus, elements, into_ms, out_ms):
     """Rows of PrIM's VA on the other server: two int32 vectors in, one out. Rows scatter by a third."""
-    server = timing.PROFILES["upimulator-server"]
+    server = timing.HARDWARE_PROFILES["upimulator-server"]
     vector = 4 * elements // n_dpus
     into = 2 * timing.transfer_seconds(server, "to_dpu", n_dpus, vector)
     out = timing.transfer_seconds(server, "from_dpu", n_dpus, vector)
@@ -207,16 +207,16 @@ def test_a_launch_costs_its_latency_and_its_cycles():
 
 
 def test_profiles_are_named_sourced_and_sized():
-    assert timing.resolve_profile(None) is PRIM
+    assert timing.resolve_hardware(None) is PRIM
     assert PRIM.n_dpus == 2560
-    assert {profile.chip for profile in timing.PROFILES.values()} == {"v1A", "v1B"}
-    for name, profile in timing.PROFILES.items():
+    assert {profile.chip for profile in timing.HARDWARE_PROFILES.values()} == {"v1A", "v1B"}
+    for name, profile in timing.HARDWARE_PROFILES.items():
         assert profile.name == name
         assert profile.source
-        assert timing.resolve_profile(name) is profile
-        assert timing.resolve_profile(profile) is profile
+        assert timing.resolve_hardware(name) is profile
+        assert timing.resolve_hardware(profile) is profile
     with pytest.raises(SwiftRLError, match="upmem-2556"):
-        timing.resolve_profile("abacus")
+        timing.resolve_hardware("abacus")
 
 
 @pytest.mark.parametrize(

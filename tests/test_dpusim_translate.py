@@ -12,14 +12,14 @@ from test_dpusim_machine import FAULTS, PRELUDE, faulty  # noqa: F401 (a fixture
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.backends.pim.kernels import compile_agents, compile_learner
-from swiftrl_core.data.datasets import collect
-from swiftrl_core.dpusim import machine as dpu
-from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import Program, load_program
-from swiftrl_core.dpusim.lower import lower
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines, translate
-from swiftrl_core.dpusim.rv32 import Op
-from swiftrl_core.dpusim.translate import Translation, compile_translation
+from swiftrl_core.dpusim.machine import prepared as dpu
+from swiftrl_core.dpusim.program.compile import compile_kernel
+from swiftrl_core.dpusim.program.elf import Program, load_program
+from swiftrl_core.dpusim.program.lower import lower
+from swiftrl_core.dpusim.program.rv32 import Op
+from swiftrl_core.dpusim.program.translate import Translation, compile_translation
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling, random_states
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.util.errors import CompileError

@@ -1,137 +1,136 @@
-"""How long a sweep will take: what is timed for it, and how that is scaled."""
+"""The estimate of a sweep's time: what is run for it, how it is extrapolated, and how near it comes."""
 
-import shutil
+import time
 
 import pytest
 
-from swiftrl_core.backend import Problem
-from swiftrl_core.backends.pim.kernels import compile_learner
-from swiftrl_core.dpusim.elf import load_program
-from swiftrl_core.dpusim.machine import is_translated, translation_seconds
-from swiftrl_core.experiments.agent_runs import Agents
-from swiftrl_core.experiments.registry import combine
-from swiftrl_core.learner import Learner
-from swiftrl_core.sweeps import estimate as estimates
+from swiftrl_core.experiments.multi_agent_probe import Agents
+from swiftrl_core.sweeps import estimate as module
+from swiftrl_core.sweeps.estimate import estimate
+from swiftrl_core.sweeps.grid import combine
+from swiftrl_core.sweeps.plan import execute, make_plan
+from swiftrl_core.sweeps.progress import work
 from swiftrl_core.sweeps.run import Run
+from swiftrl_core.sweeps.store import Store
 
-ROWS = 20_000
-SETTINGS = {"transitions": ROWS, "episodes": 50, "tau": 50, "backend": "cpu", "monte_carlo_episodes": 0}
+SETTINGS = {
+    "transitions": 20_000,
+    "cores": 8,
+    "episodes": 50,
+    "tau": 50,
+    "backend": "cpu",
+    "monte_carlo_episodes": 0,
+}
 SIMULATED = SETTINGS | {"backend": "pim", "backend_options": {"simulated_dpus": 2}, "cores": 50}
 LONG = 100_000
+RATES = {"cpu": 1e-7, "cpu-local": 3e-7, "pim": 2e-6}
+"""Seconds for a unit of work, by the clock of these tests."""
 
 
 @pytest.fixture
-def trained(monkeypatch):
-    """Return a list that fills with the rows and the schedule of each small training."""
-    found, real = [], estimates.train
-
-    def train(dataset, learner, schedule, *arguments, **options):
-        found.append((len(dataset), schedule))
-        return real(dataset, learner, schedule, *arguments, **options)
-
-    monkeypatch.setattr(estimates, "train", train)
-    return found
+def store(tmp_path):
+    return Store(tmp_path / "sweep")
 
 
 @pytest.fixture
-def translated(monkeypatch):
-    """Return a list that fills with the programs that an estimate translates; none is, before."""
-    found = []
-    monkeypatch.setattr(estimates, "translate", found.append)
-    monkeypatch.setattr(estimates, "is_translated", lambda program: program in found)
-    return found
+def clock(monkeypatch):
+    """Return a list that fills with the jobs that an estimate runs; nothing is run, and time goes by `RATES`."""
+    ran = []
+
+    def timed(job):
+        ran.append(job)
+        seconds = RATES[job.group[1]] * work(job)
+        return seconds, {"wall_seconds": seconds}
+
+    monkeypatch.setattr(module, "_timed", timed)
+    monkeypatch.setattr(Run, "run", lambda job: ran.append(job))
+    monkeypatch.setattr(Agents, "run", lambda job: ran.append(job))
+    return ran
 
 
-# --- the simulator ----------------------------------------------------------------------------------------
+def test_an_estimate_is_the_sum_of_all_runs_over_the_workers(store, clock):
+    jobs = [
+        *combine(SETTINGS | {"backend": ("cpu", "cpu-local"), "episodes": (50, LONG), "seed": (0, 1, 2)}),
+        *combine(SIMULATED | {"environment": ("frozenlake", "taxi"), "cores": (25, 50)}),
+        Agents(environment="frozenlake", transitions=500, agents=24, episodes=LONG, backend="cpu"),
+    ]
+    expected = sum(RATES[job.group[1]] * work(job) for job in jobs)
+    for workers in (1, 3):
+        found = estimate(make_plan(jobs, store), store, workers)
+        assert found.seconds == pytest.approx(expected / workers)
+        assert f" with {workers} worker{'s' * (workers > 1)}, extrapolated from 0 finished and " in str(found)
+        assert 5 <= found.small <= 5 * module.PILOTS  # groups of environment, backend and kind
 
 
-@pytest.fixture
-def kernels(tmp_path):
-    """Return two copies of a kernel, neither of them translated."""
-    kernel = compile_learner(Problem(Learner(), 16, 4), for_hardware=False)
-    return [shutil.copy(kernel, tmp_path / name) for name in ("a", "b")]
+def test_finished_rows_of_a_group_take_the_place_of_small_runs(store, clock, monkeypatch):
+    jobs = combine(SETTINGS | {"backend": ("cpu", "cpu-local"), "seed": (0, 1, 2)})
+    plan = make_plan(jobs, store)
+    done = frozenset(job.config_hash for job in jobs[:2])
+    monkeypatch.setattr(store, "row", lambda name: {"wall_seconds": 7.0})
+    plan = module.Plan(plan.jobs, done, plan.failed, {})
+    found = estimate(plan, store)
+    assert found.seconds == pytest.approx(7.0 + 3 * 3e-7 * work(jobs[0]))
+    assert (found.finished, found.small) == (2, 1)
+    assert "extrapolated from 2 finished and 1 small runs" in str(found)
 
 
-def test_a_long_simulation_counts_as_interpreted_then_translated(kernels):
-    """A clock of 4 us an update, and 1 us once the first kernel is translated, stands for both."""
-    first, second = map(load_program, kernels)
-    pays = translation_seconds(first)
-    simulations = estimates._Simulations()
-    many, more = (round(share * pays / 4e-6) for share in (50, 100))
-    simulations.add(kernels[1], ("lake",), many, lambda: 4e-6)
-    simulations.add(kernels[0], ("lake",), more, lambda: 1e-6 if is_translated(first) else 4e-6)
-    assert simulations.seconds() == pytest.approx((2 + 99 / 4 + 2 + 49 / 4) * pays, rel=1e-3)
-    assert not is_translated(second)
+def test_backends_that_are_not_here_are_named_and_left_out(store, clock):
+    absent = combine(SIMULATED | {"hardware": True})
+    here = combine(SETTINGS)
+    found = estimate(make_plan([*absent, *here], store), store)
+    assert found.untimed == ("pim",)
+    assert str(found).endswith(", without pim, which cannot run here")
+    assert found.seconds == pytest.approx(estimate(make_plan(here, store), store).seconds)
 
 
-def test_a_short_simulation_stays_interpreted(kernels):
-    program = load_program(kernels[0])
-    simulations = estimates._Simulations()
-    for _ in range(2):  # of all runs together
-        simulations.add(
-            kernels[0], ("lake",), round(0.45 * translation_seconds(program) / 4e-6), lambda: 4e-6
-        )
-    assert simulations.seconds() == pytest.approx(0.9 * translation_seconds(program), rel=1e-3)
-    assert not is_translated(program)
+def test_neither_seeds_nor_episodes_nor_cores_make_an_estimate_longer(store, clock):
+    estimate(make_plan(combine(SETTINGS), store), store)
+    few = len(clock)
+    wide = {"cores": (1, 8, 100), "seed": tuple(range(100)), "episodes": LONG}
+    estimate(make_plan(combine(SETTINGS | wide), store), store)
+    assert len(clock) - few <= 3 + module.PILOTS * 2 * 5
+    assert len({job.seed for job in clock}) == 1  # so that they share a data set
+    longest = max(RATES[job.group[1]] * work(job) for job in clock)
+    assert longest < 8 * module.CLEAR_S
 
 
-def test_of_kernels_that_gain_alike_one_is_translated(translated):
-    grid = SIMULATED | {"number_format": ("FP32", "INT32"), "sampling": ("SEQ", "STR"), "cores": (50, 100)}
-    estimates.estimate(combine(grid))
-    assert translated == []
-    estimates.estimate(combine(grid | {"episodes": LONG}))
-    assert len(translated) == 2
+def test_a_small_run_is_the_run_with_fewer_episodes():
+    job = Run(**SETTINGS, sampling="RAN")
+    assert job.small(1) == Run(**SETTINGS | {"episodes": 1, "tau": 1}, sampling="RAN")
+    assert job.small(64) == job
+    assert Run(**SETTINGS | {"episodes": LONG}).small(64).tau == 50
 
 
-def test_simulated_agents_count_as_translated_where_they_are(translated):
-    agents = {"environment": "frozenlake", "agents": 24, "backend": "pim", "agents_per_dpu": 24}
-    estimates.estimate([Agents(**agents, transitions=500, episodes=1)])
-    assert translated == []
-    estimates.estimate([Agents(**agents, transitions=10_000, episodes=LONG)])
-    assert len(translated) == 1
-
-
-# --- the engine -------------------------------------------------------------------------------------------
-
-
-def test_neither_seeds_nor_episodes_nor_cores_make_an_estimate_longer(trained, monkeypatch):
-    runs, real = [], Run.run
-    monkeypatch.setattr(Run, "run", lambda cell, *given: runs.append(cell) or real(cell, *given))
-    wide = {"cores": (1, 8, 100), "seed": tuple(range(10)), "episodes": LONG}
-    estimates.estimate(combine(SETTINGS | wide))
-    assert len(runs) <= 3  # compiling, a first and a second run, for all of a size
-    kinds = 1 + 2 * 3  # beginning; updates and rounds for each number of cores
-    assert len(trained) <= 2 * kinds
-    most = 1.1 * estimates.PROBE_UPDATES
-    assert max(rows * schedule.episodes for rows, schedule in trained) <= most
-
-
-@pytest.mark.parametrize("cores", [1, 100, 1_000])
-def test_a_probe_has_chunks_as_long_as_the_run_s(trained, monkeypatch, cores):
-    """Random access to all of a data set's records takes many times that to a few."""
-    monkeypatch.setattr(estimates, "available_threads", lambda: 1)
-    estimates.estimate([Run(**SETTINGS, sampling="RAN", cores=cores)])
-    rows, schedule = trained[-1]
-    assert schedule.cores == min(cores, estimates.CORES_A_THREAD)
-    assert rows // schedule.cores == ROWS // cores
+def took(jobs, folder) -> float:
+    store = Store(folder)
+    start = time.perf_counter()
+    execute(make_plan(jobs, store), store, reporters=[])
+    return time.perf_counter() - start
 
 
 @pytest.mark.slow  # compares times
-def test_with_early_exit_a_probe_has_the_run_s_rounds(trained):
-    """How much is left out depends on them; 20,000 rows are at rest after a few of a round's 50 passes."""
-    given = SETTINGS | {"cores": 1, "episodes": 20_000}
-    whole, _ = estimates.estimate([Run(**given)])
-    early, _ = estimates.estimate([Run(**given, backend_options={"early_exit": True})])
-    assert [schedule.rounds for _, schedule in trained if schedule.tau == 50][-1] == [
-        50
-    ] * estimates.EARLY_ROUNDS
-    assert early < whole / 3
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"episodes": (50, 500), "algorithm": ("q_learning", "sarsa")},
+        {"episodes": 2_000, "tau": 1, "cores": (8, 100), "seed": (0, 1)},
+        {"backend": "exact", "cores": 1, "seed": tuple(range(8))},
+        SIMULATED | {"number_format": ("FP32", "INT32"), "episodes": (50, 1_000)},
+    ],
+    ids=["engine", "rounds", "exact", "simulator"],
+)
+def test_an_estimate_of_a_small_sweep_is_within_a_factor_of_two(tmp_path, settings):
+    jobs = combine(SETTINGS | settings)
+    store = Store(tmp_path / "none")
+    guess = estimate(make_plan(jobs, store), store).seconds
+    actual = min(took(jobs, tmp_path / "first"), took(jobs, tmp_path / "second"))
+    assert actual / 2 < guess < actual * 2
 
 
 @pytest.mark.slow  # compares times
-def test_an_estimate_grows_with_updates_rounds_and_data_sets():
+def test_an_estimate_grows_with_updates_rounds_and_data_sets(store):
     def seconds(**settings) -> float:
-        return estimates.estimate(combine(SETTINGS | {"cores": 100} | settings))[0]
+        return estimate(make_plan(combine(SETTINGS | {"cores": 100} | settings), store), store).seconds
 
     assert 5 < seconds(episodes=20_000) / seconds(episodes=2_000) < 20
     assert seconds(episodes=2_000, tau=1) > 1.2 * seconds(episodes=2_000)
@@ -139,9 +138,19 @@ def test_an_estimate_grows_with_updates_rounds_and_data_sets():
 
 
 @pytest.mark.slow  # compares times
-def test_the_exact_solution_takes_as_long_for_any_number_of_episodes():
+def test_with_early_exit_an_estimate_counts_what_is_left_out(store):
+    given = SETTINGS | {"cores": 1, "episodes": 20_000}
+    whole, early = (
+        estimate(make_plan([Run(**given, backend_options=options)], store), store).seconds
+        for options in ({}, {"early_exit": True})
+    )
+    assert early < whole / 3
+
+
+@pytest.mark.slow  # compares times
+def test_the_exact_solution_takes_as_long_for_any_number_of_episodes(store):
     once, often = (
-        estimates.estimate([Run(**SETTINGS | {"backend": "exact", "cores": 1, "episodes": episodes})])[0]
-        for episodes in (50, LONG)
+        estimate(make_plan(combine(SETTINGS | {"backend": "exact", "cores": 1} | more), store), store).seconds
+        for more in ({"episodes": 50}, {"episodes": LONG})
     )
     assert once / 5 < often < once * 5

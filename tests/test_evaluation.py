@@ -15,12 +15,17 @@ from swiftrl_core.data.evaluation import (
     greedy_policy,
     monte_carlo_return,
     optimal_return,
-    policy_on_map,
     policy_return,
-    uniform_policy,
     value_iteration,
 )
+from swiftrl_core.experiments.quickstart import policy_on_map
 from swiftrl_core.util.errors import SwiftRLError
+
+
+def uniform_policy(environment: str | Environment) -> np.ndarray:
+    """Return the policy that logged the data, every action equally likely, as (S, A) float64."""
+    environment = resolve(environment)
+    return np.full((environment.n_states, environment.n_actions), 1 / environment.n_actions)
 
 
 def played(environment: Environment, action_of, episodes: int, seed: int) -> np.ndarray:

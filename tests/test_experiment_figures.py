@@ -1,4 +1,4 @@
-"""Figures and findings of the experiments, drawn from the reference results; redrawing; what intervals are."""
+"""Figures and summaries of the experiments, drawn from the reference results; regeneration; intervals."""
 
 import hashlib
 import shutil
@@ -11,17 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from swiftrl_core.experiments import figures, findings, redraw
+from swiftrl_core.cli import main
+from swiftrl_core.experiments import backends, quickstart, strong_scaling, synchronisation, time_to_optimum
 from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments.experiment import Plot
 from swiftrl_core.plotting import captions, intervals
+from swiftrl_core.plotting.style import COLUMN_INCHES, PAGE_INCHES, save
+from swiftrl_core.plotting.style import PARTS as NAMES_OF_PARTS
 from swiftrl_core.sweeps import results
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
-PARTS = list(figures.PARTS)
+PARTS = list(NAMES_OF_PARTS)
 
 
 def folder_of(experiment: experiments.Experiment) -> Path:
     return REFERENCE / experiment.part_of / experiment.id if experiment.part_of else REFERENCE / experiment.id
+
+
+def drawn_from_rows(experiment: experiments.Experiment) -> list[Plot]:
+    return [plot for plot in experiment.figures if plot.table is not None]
 
 
 KEPT = [entry for entry in experiments.EXPERIMENTS.values() if folder_of(entry).is_dir()]
@@ -62,7 +70,7 @@ def test_there_are_reference_results():
 @pytest.mark.parametrize("experiment", [entry.id for entry in KEPT])
 def test_the_reference_is_a_whole_quick_run_of_today_s_experiment(experiment):
     rows = rows_of(experiment)
-    planned = {cell.config_hash for cell in experiments.expand(experiment, "quick")}
+    planned = {run.config_hash for run in experiments.expand(experiment, "quick")}
     ran = set(rows["config_hash"])
     assert ran <= planned
     left_out = {run.group[1] for run in experiments.expand(experiment, "quick") if run.config_hash not in ran}
@@ -78,15 +86,17 @@ def test_the_reference_is_small_and_says_nothing_of_whose_machine_it_was():
         assert b"/root/" not in content
 
 
-def test_the_readme_quotes_the_reference(scaling):
-    readme = " ".join((REFERENCE.parent.parent / "README.md").read_text().split())
-    table = figures.table_strong_scaling(scaling)
+def test_the_readme_and_the_docs_quote_the_reference(scaling):
+    docs = REFERENCE.parent.parent / "docs"
+    pages = {page.name: page.read_text() for page in [docs.parent / "README.md", *docs.glob("*.md")]}
+    readme = " ".join(pages["README.md"].split())
+    table = strong_scaling.table_strong_scaling(scaling)
     ends = table[table["cores"] == 2000].groupby("environment")["speedup"].agg(["min", "max"])
     lake, taxi = (
         f"{ends.loc[name, 'min']:.1f} to {ends.loc[name, 'max']:.1f} times" for name in ("frozenlake", "taxi")
     )
     assert f"Sixteen times the DPUs learn {lake} as fast on FrozenLake and {taxi} on Taxi." in readme
-    optimum = figures.table_time_to_optimum(rows_of("12_time_to_optimum")).dropna(subset="total_s")
+    optimum = time_to_optimum.table_time_to_optimum(rows_of("12_time_to_optimum")).dropna(subset="total_s")
     taxi = optimum[(optimum["environment"] == "taxi") & (optimum["backend"] == "pim")]
     best = taxi.loc[taxi["total_s"].idxmin()]
     faster, kernel = (f"{taxi[name].iloc[0] / best[name]:.0f}" for name in ("total_s", "pim_kernel"))
@@ -97,13 +107,14 @@ def test_the_readme_quotes_the_reference(scaling):
     faster = (
         f"{lake:.0f} times the updates a second of the paper's on FrozenLake and {taxi:.0f} times on Taxi"
     )
-    assert f"Its kernel, tuned, makes {faster}" in readme
+    assert f"Its kernel, tuned, makes {faster}" in " ".join(pages["tasklets.md"].split())
+    assert "](docs/strong_scaling.png)" in readme
     for name in ("strong_scaling", "synchronisation", "time_to_optimum"):
-        assert f"](docs/{name}.png)" in readme
-        assert 0 < (REFERENCE.parent.parent / "docs" / f"{name}.png").stat().st_size < 100_000
+        assert f"]({name}.png)" in pages["experiments.md"]
+        assert 0 < (docs / f"{name}.png").stat().st_size < 100_000
 
 
-# --- redrawing --------------------------------------------------------------------------------------------
+# --- regeneration -----------------------------------------------------------------------------------------
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -122,68 +133,72 @@ def checksums(folder: Path) -> dict[str, str]:
     ],
     ids=["some", "all"],
 )
-def test_redrawing_twice_gives_the_same_bytes_and_runs_nothing(tmp_path, monkeypatch, capsys, folders):
+def test_regenerating_twice_gives_the_same_bytes_and_executes_no_run(tmp_path, monkeypatch, capsys, folders):
     def never(*_, **__):
-        raise AssertionError("redrawing ran a cell")
+        raise AssertionError("regeneration executed a run")
 
     monkeypatch.setattr("swiftrl_core.sweeps.run.train", never)
     monkeypatch.setattr("swiftrl_core.sweeps.probe.Probe.run", never)
     keep = shutil.ignore_patterns("*.pdf", "*.png", "*.csv")
     for folder in folders:
         shutil.copytree(REFERENCE / folder, tmp_path / folder, ignore=keep)
-    assert redraw.main([str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     first = checksums(tmp_path)
-    expected = {name for entry in KEPT if (entry.part_of or entry.id) in folders for name in entry.figures}
+    expected = {
+        plot.name
+        for entry in KEPT
+        if (entry.part_of or entry.id) in folders
+        for plot in drawn_from_rows(entry)
+    }
     assert {Path(name).stem for name in first} == expected
     assert len(first) == 3 * len(expected)
-    assert redraw.main([str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     assert checksums(tmp_path) == first
     assert len(capsys.readouterr().out.splitlines()) == 2 * len(first)
 
 
-def test_a_figure_is_redrawn_from_the_table_it_showed(tmp_path):
+def test_a_figure_is_regenerated_from_the_table_it_showed(tmp_path):
     curve = pd.DataFrame(
         {"run": "a", "episodes": [0, 10, 20], "exact_return": [0.1, 1 / 3, 0.7], "optimum": 0.7297660034}
     )
-    figures.save(figures.fig_learning_curve(curve), curve, tmp_path, "learning_curve")
+    save(quickstart.fig_learning_curve(curve), curve, tmp_path, "learning_curve")
     before = checksums(tmp_path)
     (tmp_path / "learning_curve.png").unlink()
-    assert redraw.main([str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     assert checksums(tmp_path) == before
 
 
-def test_redrawing_tells_what_it_cannot_read_and_draws_the_rest(tmp_path, capsys):
+def test_regeneration_reports_what_it_cannot_read_and_draws_the_rest(tmp_path, capsys):
     shutil.copytree(REFERENCE / "02_datasets", tmp_path / "02_datasets")
     shutil.copytree(REFERENCE / "08_roofline", tmp_path / "08_roofline")
     (tmp_path / "02_datasets" / "table.json").unlink()
-    assert redraw.main([str(tmp_path)]) == 1
-    told = capsys.readouterr()
-    assert "02_datasets/table.parquet is not a finished table" in told.err
-    assert "roofline.pdf" in told.out
-    assert redraw.main([str(tmp_path / "nothing")]) == 1
+    assert main(["figures", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "02_datasets/table.parquet is not a finished table" in printed.err
+    assert "roofline.pdf" in printed.out
+    assert main(["figures", str(tmp_path / "nothing")]) == 1
 
 
 # --- every figure -----------------------------------------------------------------------------------------
 
 
-ALL = [(entry.id, name) for entry in KEPT for name in entry.figures]
+ALL = [pytest.param(entry.id, plot, id=plot.name) for entry in KEPT for plot in drawn_from_rows(entry)]
 
 
-@pytest.mark.parametrize(("experiment", "name"), ALL)
-def test_a_figure_is_pure_and_fits_a_column_or_a_page(experiment, name):
+@pytest.mark.parametrize(("experiment", "plot"), ALL)
+def test_a_figure_is_pure_and_fits_a_column_or_a_page(experiment, plot):
     rows = rows_of(experiment)
     before = rows.copy(deep=True)
-    figure = getattr(figures, f"fig_{name}")(rows)
+    figure = plot.draw(rows)
     pd.testing.assert_frame_equal(rows, before)
-    assert figure.get_figwidth() in (figures.COLUMN_INCHES, figures.PAGE_INCHES)
+    assert figure.get_figwidth() in (COLUMN_INCHES, PAGE_INCHES)
     assert all(axes.get_xlabel() or axes.get_ylabel() or axes.get_title() for axes in figure.axes)
 
 
-@pytest.mark.parametrize(("experiment", "name"), ALL)
-def test_the_order_of_the_rows_does_not_change_the_numbers(experiment, name):
+@pytest.mark.parametrize(("experiment", "plot"), ALL)
+def test_the_order_of_the_rows_does_not_change_the_numbers(experiment, plot):
     rows = rows_of(experiment)
-    table = getattr(figures, f"table_{name}")
-    one, other = table(rows), table(rows.sample(frac=1, random_state=1))
+    one, other = plot.table(rows), plot.table(rows.sample(frac=1, random_state=1))
     keys = [column for column in one if one[column].dtype != float]
     one, other = (shown.sort_values(keys, ignore_index=True) for shown in (one, other))
     numbers = one.select_dtypes("number").columns
@@ -193,39 +208,32 @@ def test_the_order_of_the_rows_does_not_change_the_numbers(experiment, name):
     )
 
 
+SUMMARIES = [
+    *((entry.id, plot.summary) for entry in KEPT for plot in drawn_from_rows(entry) if plot.summary),
+    ("05_backends", backends.summary_same_tables),
+]
+
+
+def test_all_kinds_of_rows_have_a_summary():
+    assert {experiment for experiment, _ in SUMMARIES} == {entry.id for entry in KEPT}
+    assert len(SUMMARIES) >= 16
+
+
 @pytest.mark.parametrize(
-    "tell",
-    [
-        (findings.coverage, "02_datasets"),
-        (findings.chunk_rewards, "02_datasets"),
-        (findings.learning_quality, "03_learning_quality"),
-        (findings.table_error, "03_learning_quality"),
-        (findings.strong_scaling, "04_strong_scaling"),
-        (findings.scaling_breakdown, "04_strong_scaling"),
-        (findings.backends, "05_backends"),
-        (findings.same_tables, "05_backends"),
-        (findings.synchronisation, "06_synchronisation"),
-        (findings.precision, "precision"),
-        (findings.population, "07_multi_agent"),
-        (findings.agents_per_dpu, "07_multi_agent"),
-        (findings.host_roofline, "08_roofline"),
-        (findings.dpu_roofline, "08_roofline"),
-    ],
-    ids=lambda pair: pair[0].__name__,
+    ("experiment", "summarise"), SUMMARIES, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_findings_are_sentences(tell):
-    function, experiment = tell
-    told = function(rows_of(experiment))
-    assert len(told) >= 1
-    assert all(sentence.endswith(".") and "nan" not in sentence for sentence in told)
-    assert told._repr_markdown_().count("\n- ") == len(told) - 1
+def test_a_summary_is_sentences(experiment, summarise):
+    summary = summarise(rows_of(experiment))
+    assert len(summary) >= 1
+    assert all(sentence.endswith(".") and "nan" not in sentence for sentence in summary)
+    assert summary._repr_markdown_().count("\n- ") == len(summary) - 1
 
 
 # --- strong scaling ---------------------------------------------------------------------------------------
 
 
 def test_speed_up_is_total_over_total(scaling):
-    table = figures.table_strong_scaling(scaling)
+    table = strong_scaling.table_strong_scaling(scaling)
     learner = ["environment", "algorithm", "sampling", "number_format"]
     assert len(table.groupby(learner)) == 24
     for _, own in table.groupby(learner):
@@ -236,8 +244,8 @@ def test_speed_up_is_total_over_total(scaling):
 
 
 def test_stacked_parts_add_up_to_the_total(scaling):
-    figure = figures.fig_scaling_breakdown(scaling)
-    table = figures.table_scaling_breakdown(scaling)
+    figure = strong_scaling.fig_scaling_breakdown(scaling)
+    table = strong_scaling.table_scaling_breakdown(scaling)
     np.testing.assert_allclose(table[[f"{part}_share" for part in PARTS]].sum(axis=1), 1)
     shown = table[(table["algorithm"] == "q_learning") & (table["sampling"] == "SEQ")]
     groups = [own for _, own in shown.groupby(["environment", "number_format"], sort=False)]
@@ -252,7 +260,7 @@ def test_stacked_parts_add_up_to_the_total(scaling):
 
 def test_simulated_marks_are_hollow_and_measured_ones_are_filled(scaling):
     def faces(rows):
-        axes = figures.fig_strong_scaling(rows).axes[0]
+        axes = strong_scaling.fig_strong_scaling(rows).axes[0]
         return {
             line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in ("None", "", None)
         }
@@ -263,8 +271,8 @@ def test_simulated_marks_are_hollow_and_measured_ones_are_filled(scaling):
     )
 
 
-def test_a_speed_up_stands_beside_the_updates_and_the_exact_solution(scaling):
-    written = texts(figures.fig_strong_scaling(scaling))
+def test_a_speed_up_is_reported_with_the_updates_and_the_exact_solution(scaling):
+    written = texts(strong_scaling.fig_strong_scaling(scaling))
     for needle in (
         "speed-up over 125 DPUs (simulated times)",
         "hardware profile upmem-2556, model version",
@@ -292,22 +300,22 @@ def test_updates_that_were_left_out_are_told():
 
 def test_a_backend_that_is_not_there_has_its_reason_and_no_number(machines):
     rows = machines[~machines["backend"].str.startswith("gpu")]
-    table = figures.table_backends(rows, {"gpu": "no driver"})
+    table = backends.table_backends(rows, {"gpu": "no driver"})
     absent = table[table["backend"].isin(["gpu", "gpu-shared"])]
     assert len(absent) == 8
     assert absent[["seconds", "speedup", "exact_return", "nominal_updates"]].isna().all(axis=None)
     assert set(absent["reason"]) == {"no driver", "not on the machine of this run"}
     present = table.dropna(subset="seconds")
     assert (present["reason"] == "").all()
-    assert texts(figures.fig_backends(rows)).count("not on the machine of this run") == 4
+    assert texts(backends.fig_backends(rows)).count("not on the machine of this run") == 4
 
 
-def test_a_simulated_time_beside_a_measured_one_is_said_in_the_figure(machines):
-    written = texts(figures.fig_backends(machines))
-    assert "time (ms): measured and simulated" in written
-    assert "Simulated and measured times stand side by side" in written
-    assert "The exact solution looks at each transition once." in written
-    alone = texts(figures.fig_backends(machines[machines["evidence"] == "measured"]))
+def test_a_figure_with_simulated_and_measured_times_warns_of_it(machines):
+    written = texts(backends.fig_backends(machines))
+    assert "time (ms, measured and simulated)" in written
+    assert "Simulated and measured times are shown side by side" in written
+    assert "The exact solution reads each transition once." in written
+    alone = texts(backends.fig_backends(machines[machines["evidence"] == "measured"]))
     assert "side by side" not in alone
 
 
@@ -315,7 +323,7 @@ def test_backends_that_disagree_are_not_passed_over(machines):
     rows = machines.copy()
     rows.loc[rows.index[rows["backend"] == "pim"][0], "q_sha256"] = "another"
     with pytest.raises(AssertionError, match="different tables"):
-        findings.same_tables(rows)
+        backends.summary_same_tables(rows)
 
 
 # --- intervals --------------------------------------------------------------------------------------------
@@ -347,9 +355,9 @@ def test_one_value_is_its_own_interval():
 
 def test_communication_is_modelled_and_grows_with_the_rounds():
     rows = rows_of("06_synchronisation")
-    table = figures.table_synchronisation(rows)
+    table = synchronisation.table_synchronisation(rows)
     assert set(table["communication_evidence"]) == {"modelled"}
     for _, own in table.groupby(["environment", "algorithm"]):
         each = own["communication_s"] / own["rounds"]
         np.testing.assert_allclose(each, each.iloc[0])
-    assert "modelled" in texts(figures.fig_synchronisation(rows))
+    assert "modelled" in texts(synchronisation.fig_synchronisation(rows))

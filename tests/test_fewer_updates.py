@@ -4,18 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core.experiments import figures, findings
-from swiftrl_core.experiments import registry as experiments
+from swiftrl_core.experiments import aggregation, grids
 from swiftrl_core.sweeps.run import Run
 
-RECIPES = {"safe": experiments.SAFE, "fast": experiments.FAST}
+RECIPES = {"safe": grids.SAFE, "fast": grids.FAST}
 
 
 def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **settings):
-    cells = [
+    runs = [
         Run(
             environment,
-            transitions=experiments.PAPER_ROWS[environment],
+            transitions=grids.PAPER_ROWS[environment],
             number_format=number_format,
             episodes=episodes,
             seed=seed,
@@ -24,7 +23,7 @@ def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **sett
         )
         for seed in seeds
     ]
-    return pd.DataFrame([cell.run() for cell in cells])
+    return pd.DataFrame([run.run() for run in runs])
 
 
 @pytest.mark.slow
@@ -63,7 +62,7 @@ def test_the_papers_recipe_is_not_right_however_long_it_learns():
 @pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 8, 125])
 def test_the_safe_recipe_converges_on_few_cores_too(cores):
-    rows = rows_of("frozenlake", experiments.SAFE, "FP32", episodes=40, seeds=range(2), cores=cores)
+    rows = rows_of("frozenlake", grids.SAFE, "FP32", episodes=40, seeds=range(2), cores=cores)
     assert rows["max_error_empirical"].max() <= 1e-4
 
 
@@ -72,12 +71,12 @@ def test_the_safe_recipe_converges_on_few_cores_too(cores):
 
 @pytest.fixture(scope="module")
 def rows():
-    cells = [
-        cell
-        for cell in experiments.expand("10_aggregation", "smoke")
-        if cell.environment == "frozenlake" and cell.seed == 0
+    runs = [
+        run
+        for run in aggregation.EXPERIMENT.expand("smoke")
+        if run.environment == "frozenlake" and run.seed == 0
     ]
-    return pd.DataFrame([cell.run() for cell in cells])
+    return pd.DataFrame([run.run() for run in runs])
 
 
 def test_a_row_counts_the_bytes_of_a_round(rows):
@@ -90,22 +89,30 @@ def test_a_row_counts_the_bytes_of_a_round(rows):
     assert rows.loc[rows["backend"] == "exact", "round_bytes_up"].isna().all()
 
 
-def test_figures_name_every_recipe_and_the_model(rows):
-    table = figures.table_fewer_updates(rows)
+def test_figures_name_every_recipe_and_the_exact_solution(rows):
+    table = aggregation.table_fewer_updates(rows)
     assert table["recipe"].nunique() == 7
     assert set(table.loc[table["recipe"] != "exact", "cores"]) == {64}
-    for draw in (figures.fig_fewer_updates, figures.fig_what_it_costs, figures.fig_recipes_by_cores):
+    for draw in (
+        aggregation.fig_fewer_updates,
+        aggregation.fig_what_it_costs,
+        aggregation.fig_recipes_by_cores,
+    ):
         figure = draw(rows)
         texts = {text.get_text() for text in figure.legends[0].get_texts()}
         assert {*table["recipe"]} - {"exact"} <= texts
-        assert "model, exactly solved" in texts
+        assert "exact solution" in texts
 
 
 def test_data_without_any_error_can_be_drawn(rows):
     """Where no chunk holds a reward, every table is exactly right about the data: all zeros."""
     errors = [name for name in rows.columns if "error" in name]
     spotless = rows.assign(**dict.fromkeys(errors, 0.0))
-    for draw in (figures.fig_fewer_updates, figures.fig_what_it_costs, figures.fig_recipes_by_cores):
+    for draw in (
+        aggregation.fig_fewer_updates,
+        aggregation.fig_what_it_costs,
+        aggregation.fig_recipes_by_cores,
+    ):
         figure = draw(spotless)
         figure.draw_without_rendering()
         assert all(
@@ -128,14 +135,14 @@ def test_what_a_recipe_needed_is_the_first_point_from_which_all_are_good():
             for seed, error in enumerate(both)
         ]
     )  # fmt: skip
-    (needed,) = figures.table_needed(rows, "max_error_empirical", 0.02).itertuples()
+    (needed,) = aggregation.table_needed(rows, "max_error_empirical", 0.02).itertuples()
     assert (needed.episodes, needed.rounds, needed.seeds) == (40, 4, 2)
     assert needed.table_mb == pytest.approx(0.004)
-    (never,) = figures.table_needed(rows, "max_error_empirical", -1).itertuples()
+    (never,) = aggregation.table_needed(rows, "max_error_empirical", -1).itertuples()
     assert pd.isna(never.episodes)
 
 
-def test_findings_are_told_of_each_environment(rows):
-    told = findings.aggregation(rows)
-    assert len(told) == 2
-    assert all(sentence.startswith("FrozenLake, 64 cores, 1 data set") for sentence in told)
+def test_the_summary_has_sentences_for_each_environment(rows):
+    summary = aggregation.summary_aggregation(rows)
+    assert len(summary) == 2
+    assert all(sentence.startswith("FrozenLake, 64 cores, 1 data set") for sentence in summary)

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core.data.evaluation import policy_on_map, value_iteration
-from swiftrl_core.experiments import figures
+from swiftrl_core.data.evaluation import value_iteration
+from swiftrl_core.experiments import quickstart
+from swiftrl_core.experiments.quickstart import policy_on_map
+from swiftrl_core.plotting.style import PARTS, save
 
 TIMES = pd.DataFrame(
     {
@@ -30,47 +32,47 @@ CURVE = pd.DataFrame(
 def drawn():
     policy = policy_on_map("frozenlake", value_iteration("frozenlake", 0.95))
     return {
-        "breakdown": (figures.fig_breakdown(TIMES), TIMES),
-        "learning_curve": (figures.fig_learning_curve(CURVE), CURVE),
-        "policy": (figures.fig_policy(policy), policy),
+        "breakdown": (quickstart.fig_breakdown(TIMES), TIMES),
+        "learning_curve": (quickstart.fig_learning_curve(CURVE), CURVE),
+        "policy": (quickstart.fig_policy(policy), policy),
     }
 
 
 def test_stacked_bars_add_up_to_the_total():
-    bars = figures.fig_breakdown(TIMES).axes[0].patches
+    bars = quickstart.fig_breakdown(TIMES).axes[0].patches
     ends = [bar.get_x() + bar.get_width() for bar in bars[-2:]]
-    parts = TIMES[list(figures.PARTS)].sum(axis=1) * 1e3
+    parts = TIMES[list(PARTS)].sum(axis=1) * 1e3
     np.testing.assert_allclose(ends, parts)
 
 
 def test_every_time_says_what_it_is():
-    axes = figures.fig_breakdown(TIMES).axes[0]
-    assert axes.get_xlabel() == "time (ms), measured and simulated"
+    axes = quickstart.fig_breakdown(TIMES).axes[0]
+    assert axes.get_xlabel() == "time (ms, measured and simulated)"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a\n(simulated)", "b\n(measured)"]
 
 
 def test_equal_curves_can_be_told_apart():
-    first, second = figures.fig_learning_curve(CURVE).axes[0].lines[:2]
+    first, second = quickstart.fig_learning_curve(CURVE).axes[0].lines[:2]
     assert first.get_markersize() != second.get_markersize()
     assert first.get_color() != second.get_color()
 
 
 def test_the_policy_has_an_arrow_on_every_tile_that_can_be_left():
-    figure = figures.fig_policy(policy_on_map("frozenlake", value_iteration("frozenlake", 0.95)))
-    arrows = [text.get_text() for text in figure.axes[0].texts if text.get_text() in figures.ARROWS]
+    figure = quickstart.fig_policy(policy_on_map("frozenlake", value_iteration("frozenlake", 0.95)))
+    arrows = [text.get_text() for text in figure.axes[0].texts if text.get_text() in quickstart.ARROWS]
     assert len(arrows) == 11
 
 
 @pytest.mark.parametrize("name", ["breakdown", "learning_curve", "policy"])
 def test_the_same_table_gives_the_same_bytes(tmp_path, name):
     for folder in ("one", "two"):
-        paths = figures.save(*drawn()[name], tmp_path / folder, name)
+        paths = save(*drawn()[name], tmp_path / folder, name)
         assert [path.suffix for path in paths] == [".pdf", ".png", ".csv"]
     for path in paths:
         assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
 
 
 def test_fonts_are_embedded_as_truetype(tmp_path):
-    pdf = figures.save(*drawn()["breakdown"], tmp_path, "breakdown")[0].read_bytes()
+    pdf = save(*drawn()["breakdown"], tmp_path, "breakdown")[0].read_bytes()
     assert b"/Type3" not in pdf
     assert b"/TrueType" in pdf or b"/CIDFontType2" in pdf

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import Dataset, collect
+from swiftrl_core.experiments.precision import error_bound
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -63,7 +64,7 @@ def test_the_error_stays_within_the_derived_bound(seed, number_format, alpha, ga
     schedule = Schedule(cores, episodes=12, tau=4)
     exact = exact_q_learning(data, alpha, gamma, schedule)
     learned = train(data, learner, schedule, "cpu").q_table
-    bound = learner.coefficients.error_bound(alpha, gamma, averagings=len(schedule.rounds))
+    bound = error_bound(learner.coefficients, alpha, gamma, averagings=len(schedule.rounds))
     assert np.abs(learned - exact).max() <= bound + 1e-6 * (1 + np.abs(exact).max())
 
 

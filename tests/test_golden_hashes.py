@@ -8,9 +8,9 @@ import pytest
 from pyarrow import parquet
 
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.experiments.multi_agent_probe import Agents
 from swiftrl_core.experiments.precision import Precision
-from swiftrl_core.experiments.roofline import Speed
+from swiftrl_core.experiments.roofline_probe import Speed
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.run import Run
 

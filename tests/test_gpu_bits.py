@@ -12,7 +12,7 @@ from swiftrl_core.backends.cpu import backend as cpu
 from swiftrl_core.backends.gpu.backend import GpuBackend
 from swiftrl_core.backends.gpu.kernels import LANES, Tables, placement, shared_bytes
 from swiftrl_core.backends.gpu.shared_table import SharedTableBackend
-from swiftrl_core.data import datasets
+from swiftrl_core.data import collect
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.chunks import Chunks, split
 from swiftrl_core.training import aggregation
@@ -27,12 +27,12 @@ SCHEDULES = [Schedule(1, 2, 1), Schedule(7, 3, 2, seed=5), Schedule(33, 3, 2), S
 
 @pytest.fixture(scope="module")
 def frozenlake():
-    return datasets.collect("frozenlake", 2_609, seed=3)
+    return collect("frozenlake", 2_609, seed=3)
 
 
 @pytest.fixture(scope="module")
 def taxi():
-    return datasets.collect("taxi", 2_609, seed=4)
+    return collect("taxi", 2_609, seed=4)
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def test_one_table_for_all_learns_like_one_core_when_lanes_take_turns(frozenlake
         expected = one_core(problem, chunks.chunk(core), expected, episodes=3)
     (table,) = backend.run_round(np.zeros(problem.entries, learner.dtype), 3).tables
     np.testing.assert_array_equal(table.view(np.uint32), expected.view(np.uint32))
-    (averaged,) = backend.run_rounds(np.zeros(problem.entries, learner.dtype), [3])
-    np.testing.assert_array_equal(averaged.table.view(np.uint32), expected.view(np.uint32))
+    (averaged,) = backend.run_averaged_round(np.zeros(problem.entries, learner.dtype), 3).tables
+    np.testing.assert_array_equal(averaged.view(np.uint32), expected.view(np.uint32))
     assert backend.describe()["deterministic"] is False
 
 

@@ -9,7 +9,7 @@ from benchmarks import gpu as bench
 from swiftrl_core import backend as backends
 from swiftrl_core.backend import Problem, open_backend
 from swiftrl_core.backends.gpu.backend import GpuBackend
-from swiftrl_core.data import datasets, environments, evaluation
+from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training.loop import Schedule, train
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module", params=["frozenlake", "frozenlake8x8", "cliffwalking", "taxi"])
 def data(request):
-    return datasets.collect(request.param, 20_011, seed=11)
+    return collect(request.param, 20_011, seed=11)
 
 
 @pytest.mark.parametrize(("algorithm", "sampling", "number_format"), VARIANTS)
@@ -58,7 +58,7 @@ def test_local_tables_equal_the_cpus(data):
 
 
 def test_values_decay_through_the_subnormals():
-    data = datasets.collect("frozenlake", 2_609, seed=3)
+    data = collect("frozenlake", 2_609, seed=3)
     learner = Learner(alpha=1e-3, gamma=1e-38, reward_range=data.reward_range)
     gpu, cpu = (train(data, learner, Schedule(3, 2, 1), backend).q_raw for backend in ("gpu", "cpu"))
     assert np.any((gpu != 0) & (np.abs(gpu) < np.finfo(np.float32).tiny))
@@ -67,13 +67,13 @@ def test_values_decay_through_the_subnormals():
 
 def test_mean_of_many_cores_keeps_its_order():
     """Enough cores for the parallel sum to take most segments in one step."""
-    data = datasets.collect("frozenlake", 200_000, seed=2)
+    data = collect("frozenlake", 200_000, seed=2)
     gpu, cpu = (train(data, Learner(), Schedule(20_000, 40, 20), backend).q_raw for backend in ("gpu", "cpu"))
     np.testing.assert_array_equal(gpu.view(np.uint32), cpu.view(np.uint32))
 
 
 def test_times_are_measured_and_grow_with_the_work():
-    data = datasets.collect("frozenlake", 1_000_000, seed=0)
+    data = collect("frozenlake", 1_000_000, seed=0)
     short, long = (train(data, Learner(), Schedule(2_000, n, n), "gpu") for n in (50, 200))
     assert short.breakdown.evidence == "measured"
     assert 3.0 < long.breakdown.pim_kernel / short.breakdown.pim_kernel < 5.0
@@ -84,7 +84,7 @@ def test_times_are_measured_and_grow_with_the_work():
 
 
 def test_a_case_of_the_benchmark_runs():
-    data = datasets.collect("taxi", 100_000, seed=0)
+    data = collect("taxi", 100_000, seed=0)
     learner = Learner(reward_range=data.reward_range)
     machine = open_backend("gpu", Problem(learner, data.n_states, data.n_actions), 2_000)
     row = bench.measure(data, learner, 2_000, machine, rounds=2)
@@ -94,7 +94,7 @@ def test_a_case_of_the_benchmark_runs():
 @pytest.mark.parametrize("number_format", NumberFormat)
 def test_one_table_for_all_learns(number_format):
     environment = environments.resolve("frozenlake")
-    data = datasets.collect(environment, 1_000_000, seed=0)
+    data = collect(environment, 1_000_000, seed=0)
     learner = Learner(alpha=0.01, number_format=number_format, reward_range=data.reward_range)
     result = train(data, learner, Schedule(2_000, 100, 50), "gpu-shared")
     assert result.machine["deterministic"] is False
@@ -102,7 +102,7 @@ def test_one_table_for_all_learns(number_format):
 
 
 def test_too_large_for_the_gpu_is_one_sentence():
-    data = datasets.collect("taxi", 1_000, seed=0)
+    data = collect("taxi", 1_000, seed=0)
     learner = Learner(reward_range=data.reward_range)
     machine: GpuBackend = open_backend("gpu", Problem(learner, 30_000, 2), 2**31)
     with pytest.raises(SwiftRLError, match="no room for"):

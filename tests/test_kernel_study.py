@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swiftrl_core.data import datasets
-from swiftrl_core.experiments import figures, findings, kernel_study
-from swiftrl_core.experiments.kernel_study import Kind, Size
+from swiftrl_core.data import collect
+from swiftrl_core.experiments import kernel_study, kernel_variants
+from swiftrl_core.experiments.kernel_study import Size
+from swiftrl_core.experiments.kernel_variants import Kind
+from swiftrl_core.experiments.precision import error_bound
 from swiftrl_core.learner import Learner, NumberFormat
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training.loop import Schedule, train
@@ -23,8 +25,8 @@ CASES = (("frozenlake", "INT32", "SEQ"), ("frozenlake", "INT32", "RAN"), ("froze
 def small():
     """The study with three DPUs, chunks of 150 and launches of four episodes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_study, "CHUNK", {"frozenlake": 150, "taxi": 150})
-        patch.setattr(kernel_study, "TAU", 4)
+        patch.setattr(kernel_study, "PAPER_CHUNK", {"frozenlake": 150, "taxi": 150})
+        patch.setattr(kernel_variants, "TAU", 4)
         patch.setattr(kernel_study, "SIZES", {"smoke": Size(CASES, dpus=3)})
         yield kernel_study.measure("smoke")
 
@@ -61,7 +63,7 @@ def test_no_more_than_the_bound_is_modelled(small):
 
 def test_the_error_to_doubles_is_within_what_is_proved(small):
     """Also that the reference draws as the kernel does: a transition drawn otherwise is off by much more."""
-    bound = Learner(number_format="INT32").coefficients.error_bound(0.1, 0.95, kernel_study.ROUNDS)
+    bound = error_bound(Learner(number_format="INT32").coefficients, 0.1, 0.95, kernel_variants.ROUNDS)
     errors = small[small["kind"] != Kind.OTHER_LEARNER].groupby("number_format")["max_error"].max()
     assert 0 < errors["INT32"] < bound / 5
     assert errors["FP32"] < 1e-6
@@ -82,30 +84,30 @@ def test_a_step_that_changes_bits_stops_the_study(small, monkeypatch):
 
 def test_reference_is_the_training_in_doubles():
     """FP32 stays within its rounding of it, in every sampling, from chunks that are not all as long."""
-    dataset = datasets.collect("frozenlake", 1_001, seed=4)
-    schedule = Schedule(3, kernel_study.TAU * kernel_study.ROUNDS, kernel_study.TAU)
+    dataset = collect("frozenlake", 1_001, seed=4)
+    schedule = Schedule(3, kernel_variants.TAU * kernel_variants.ROUNDS, kernel_variants.TAU)
     for sampling in ("SEQ", "STR", "RAN"):
         learner = Learner(sampling=sampling)
         single = train(dataset, learner, schedule, "cpu").q_table
-        np.testing.assert_allclose(kernel_study.reference(dataset, learner, 3), single, atol=2e-6)
+        np.testing.assert_allclose(kernel_variants.reference(dataset, learner, 3), single, atol=2e-6)
 
 
 def test_the_fused_update_does_what_it_says():
     """Q += (A (r - Q) + B max + half) >> 13 on one chunk, in Python's integers."""
-    dataset = datasets.collect("taxi", 400, seed=1)
+    dataset = collect("taxi", 400, seed=1)
     learner = Learner(number_format=NumberFormat.INT32_POW2, reward_range=dataset.reward_range)
-    problem = kernel_study.Problem(learner, dataset.n_states, dataset.n_actions)
+    problem = kernel_variants.Problem(learner, dataset.n_states, dataset.n_actions)
     (fused,) = (
         variant
-        for variant in kernel_study.variants(
+        for variant in kernel_variants.variants(
             replace(problem, learner=replace(learner, number_format="INT32"))
         )
         if variant.name == "fused update"
     )
-    _, table = kernel_study._run(fused, fused.build(), dataset, 1)
+    _, table = kernel_variants.run(fused, fused.build(), dataset, 1)
     q = np.zeros((dataset.n_states, dataset.n_actions), object)
     chunk = split(dataset, learner, 1).records
-    for _ in range(kernel_study.TAU * kernel_study.ROUNDS):
+    for _ in range(kernel_variants.TAU * kernel_variants.ROUNDS):
         for step, reward in chunk.tolist():
             state, action = divmod(step & 0xFFFF, dataset.n_actions)
             best = 0 if step >> 31 else max(q[step >> 16 & 0x7FFF])
@@ -114,11 +116,11 @@ def test_the_fused_update_does_what_it_says():
 
 
 def test_the_figure_and_the_sentences_take_any_study(small):
-    figure = figures.fig_kernel_study(small)
+    figure = kernel_study.fig_kernel_study(small)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [f"FrozenLake, {number_format}, {sampling}" for _, number_format, sampling in CASES]
-    assert "Simulated, but for the bound" in figure.get_supxlabel()
-    assert len(findings.kernel_study(small)) == len(CASES)
+    assert "Simulated, except the bound" in figure.get_supxlabel()
+    assert len(kernel_study.summary_kernel_study(small)) == len(CASES)
     assert kernel_study.verdicts(small)["verdict"].notna().all()
 
 

@@ -1,6 +1,8 @@
 """What a learner accepts, and what fixed point promises about it."""
 
 import ctypes
+from dataclasses import fields
+from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core.learner import Learner, random_states
+from swiftrl_core.learner import BEYOND_THE_PAPER, CHOICES, Learner, random_states
 from swiftrl_core.learner.fixed_point import INT32_MAX
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.util import toolchain
@@ -146,3 +148,15 @@ def test_seeds_give_other_states():
     assert not np.intersect1d(random_states(0, np.arange(100)), random_states(1, np.arange(100))).size
     with pytest.raises(SwiftRLError, match="seed is -1"):
         random_states(-1, np.arange(3))
+
+
+def test_every_setting_but_the_data_s_carries_its_help():
+    without = [entry.name for entry in fields(Learner) if not entry.metadata.get("help")]
+    assert without == ["reward_range"]
+    assert list(CHOICES) == [entry.name for entry in fields(Learner) if isinstance(entry.default, StrEnum)]
+    assert all(getattr(Learner(), name) == paper for name, paper in BEYOND_THE_PAPER.items())
+
+
+def test_settings_without_effect_name_the_choice_that_makes_them_so():
+    assert Learner().without_effect == {"epsilon": "algorithm"}
+    assert Learner("sarsa", alpha_schedule="rescaled_linear").without_effect == {"alpha": "alpha_schedule"}

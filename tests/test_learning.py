@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from swiftrl_core.data import datasets, environments, evaluation
+from swiftrl_core.data import collect, environments, evaluation
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
 
@@ -15,7 +15,7 @@ def share_of_optimum(name: str, cores: int, number_format: str, seed: int, backe
     """Return the exact return as a share of the optimum's, and the table."""
     environment = environments.resolve(name)
     optimum = evaluation.exact_return(environment, evaluation.value_iteration(environment, gamma=0.95))
-    data = datasets.collect(environment, TRANSITIONS, seed)
+    data = collect(environment, TRANSITIONS, seed)
     learner = Learner("q_learning", "SEQ", number_format, reward_range=data.reward_range)
     result = train(data, learner, Schedule(cores, episodes=200, tau=10, seed=seed), backend)
     return evaluation.exact_return(environment, result.q_table) / optimum, result.q_raw

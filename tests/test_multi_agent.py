@@ -16,17 +16,16 @@ from swiftrl_core.backend import Evidence, Problem
 from swiftrl_core.backends.cpu import agents as cpu_agents
 from swiftrl_core.backends.gpu import backend as gpu_backend
 from swiftrl_core.backends.pim import agents as pim_agents
-from swiftrl_core.backends.pim import kernels
-from swiftrl_core.data import datasets, environments, evaluation
-from swiftrl_core.data.datasets import Dataset
-from swiftrl_core.experiments import figures
-from swiftrl_core.experiments.agent_runs import Agents
+from swiftrl_core.backends.pim import kernels, sampled
+from swiftrl_core.data import Dataset, collect, environments, evaluation
+from swiftrl_core.experiments import multi_agent as experiment
+from swiftrl_core.experiments.multi_agent_probe import Agents, agreement, majority, spread
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.sweeps import results
-from swiftrl_core.training import agents as multi_agent
+from swiftrl_core.sweeps.manifest import write_agents
 from swiftrl_core.training import aggregation
-from swiftrl_core.training.agents import populate, spread, train_agents
+from swiftrl_core.training.agents import populate, train_agents
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import sha256_file
 
@@ -298,7 +297,7 @@ def test_the_kernel_includes_only_what_the_sdk_has():
     ("change", "sentence"),
     [
         ({"learners": ()}, "there are no learners"),
-        ({"learners": Learner(reward_range=(-1, 1))}, "no number of agents: say agents=1000"),
+        ({"learners": Learner(reward_range=(-1, 1))}, "no number of agents: give agents=1000"),
         ({"agents": 4}, "agents is 4, but there are 3 learners"),
         ({"agents": 0}, "agents is 0; expected a whole number of at least 1"),
         ({"learners": ["a"]}, "agent 0 has 'a' for a learner"),
@@ -352,7 +351,7 @@ def test_spread_makes_a_learner_for_each_alpha_and_gamma():
 
 
 def test_hardware_runs_all_dpus(monkeypatch):
-    monkeypatch.setattr(pim_agents, "runs_on_hardware", lambda: True)
+    monkeypatch.setattr(sampled, "runs_on_hardware", lambda: True)
     with pytest.raises(SwiftRLError, match="UPMEM hardware, where all DPUs run"):
         train_agents(DATA, learners_of(DATA, 3), episodes=1, simulated_dpus=2)
 
@@ -372,16 +371,14 @@ def test_a_population_agrees_as_far_as_its_members_decide_alike():
     values[:, 0, 1] = 1  # all alike
     values[2, 1, 1] = 1  # the third alone
     values[1:, 2, 1] = 1  # the first alone
-    np.testing.assert_array_equal(multi_agent.majority(values), [1, 0, 1, 0])
-    np.testing.assert_allclose(multi_agent.agreement(values), [0.75, 1, 0.75])
-    np.testing.assert_allclose(
-        multi_agent.agreement(values, np.array([True, True, False, False])), [1, 1, 0.5]
-    )
+    np.testing.assert_array_equal(majority(values), [1, 0, 1, 0])
+    np.testing.assert_allclose(agreement(values), [0.75, 1, 0.75])
+    np.testing.assert_allclose(agreement(values, np.array([True, True, False, False])), [1, 1, 0.5])
 
 
 def test_what_is_saved_comes_back(tmp_path):
     done = train_agents(DATA, learners_of(DATA, 3, number_format="INT32"), episodes=2, backend="cpu")
-    tables, manifest = results.write_agents(done, DATA, tmp_path / "run")
+    tables, manifest = write_agents(done, DATA, tmp_path / "run")
     assert_same_bits(np.load(tables), done.tables)
     told = json.loads(manifest.read_text())
     assert told["learners"]["gamma"] == [each.gamma for each in done.learners]
@@ -401,13 +398,11 @@ def test_a_population_s_row_says_how_good_each_agent_is():
     row = population(side=3, seed=4).run()
     table = results.to_table([row], Agents.columns).to_pandas()
     assert list(table.columns) == Agents.columns.names
-    data = datasets.collect("frozenlake", 2_000, 4)
+    data = collect("frozenlake", 2_000, 4)
     learners = spread(Learner(reward_range=data.reward_range), row["alpha"], row["gamma"])
     again = train_agents(data, learners, episodes=5, seed=4, backend="cpu")
     assert row["exact_return"] == [evaluation.exact_return("frozenlake", values) for values in again.values]
-    assert row["agreement"] == list(
-        multi_agent.agreement(again.values, ~environments.resolve("frozenlake").terminal)
-    )
+    assert row["agreement"] == list(agreement(again.values, ~environments.resolve("frozenlake").terminal))
     assert (min(row["alpha"]), max(row["alpha"])) == (0.01, 1.0)
     assert (min(row["gamma"]), max(row["gamma"])) == (0.5, 0.995)
     assert (row["updates"], row["rewarded"]) == (9 * 2_000 * 5, (data.reward > 0).sum())
@@ -445,10 +440,10 @@ def populations():
 
 
 def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
-    table = figures.table_population(populations)
+    table = experiment.table_population(populations)
     assert len(table) == 64
     assert set(table["seeds"]) == {2}
-    (left, *_) = figures.fig_population(populations).axes
+    (left, *_) = experiment.fig_population(populations).axes
     shown = left.collections[0].get_array().ravel()
     np.testing.assert_array_equal(shown, table.sort_values(["gamma", "alpha"])["exact_return"])
     one = table[(table["alpha"] == 0.01) & (table["gamma"] == 0.5)]["exact_return"].item()
@@ -457,18 +452,18 @@ def test_a_heat_map_shows_each_agent_where_its_alpha_and_gamma_are(populations):
 
 
 def test_packing_is_drawn_hollow_where_it_is_simulated(populations):
-    left, right = figures.fig_agents_per_dpu(populations).axes
+    left, right = experiment.fig_agents_per_dpu(populations).axes
     row = populations[populations["agents_per_dpu"] == 3].iloc[0]
     assert left.lines[0].get_ydata()[1] == pytest.approx(1e3 * row["pim_kernel"])
     assert right.lines[0].get_ydata()[1] == pytest.approx(1e6 * 3 * row["pim_kernel"] / row["updates"])
     assert "simulated" in left.get_ylabel()
     assert left.lines[0].get_markerfacecolor() == "white"
     measured = populations.assign(evidence="measured", hardware_profile=None, model_version=None)
-    axes = figures.fig_agents_per_dpu(measured).axes[0]
+    axes = experiment.fig_agents_per_dpu(measured).axes[0]
     assert axes.lines[0].get_markerfacecolor() != "white"
 
 
 def test_agents_learn_the_lake():
-    lake = datasets.collect("frozenlake", 50_000, seed=1)
+    lake = collect("frozenlake", 50_000, seed=1)
     done = train_agents(lake, Learner(), 2, 50, backend="cpu")
     assert done.values[0].max() > 0.3

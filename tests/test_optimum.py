@@ -1,12 +1,11 @@
-"""Time to the optimum, and how it is continued to more data; rows are made up, so that numbers can be told by hand."""
+"""Time to the optimum, and its extrapolation to more data; rows are made up, so that numbers can be checked."""
 
 import pandas as pd
 import pytest
 
-from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
-from swiftrl_core.experiments import findings
-from swiftrl_core.experiments.figures import optimum
-from swiftrl_core.experiments.figures.aggregation import first_that_lasts
+from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
+from swiftrl_core.experiments import time_to_optimum as optimum
+from swiftrl_core.experiments.aggregation import first_that_lasts
 
 PROFILE = "upmem-2556"
 PAPER = {
@@ -100,7 +99,8 @@ def test_fewer_cores_lend_the_kernel_s_growth_and_nothing_else():
         in_place = kernel(100, size / 100) + 0.25 + 0.125
         assert table.loc[("pim", size), "seconds_in_place"] == pytest.approx(in_place)
         sent = [
-            transfer_seconds(resolve_profile(PROFILE), "to_dpu", 100, 8 * n // 100) for n in (size, 1_000_000)
+            transfer_seconds(resolve_hardware(PROFILE), "to_dpu", 100, 8 * n // 100)
+            for n in (size, 1_000_000)
         ]
         load = sent[0] + (0.5 - sent[1]) * size / 1_000_000
         assert table.loc[("pim", size), "seconds"] == pytest.approx(in_place + load)
@@ -135,10 +135,10 @@ def test_who_wins_from_where():
     assert cpu["from_transitions_in_place"] == ahead
     assert cpu["from_transitions"] >= ahead
     assert pd.isna(won.loc["exact solution, 1 thread", "from_transitions"])
-    told = str(findings.data_size(rows))
-    assert "at no size" in told
-    assert "modelled" in told
-    first = str(findings.time_to_optimum(rows))
-    there = "is there after 1,375 ms, 1,000 of them in the kernel (simulated, but the host's share measured)."
+    sizes = str(optimum.summary_data_size(rows))
+    assert "at no size" in sizes
+    assert "modelled" in sizes
+    first = str(optimum.summary_time_to_optimum(rows))
+    there = "reaches the optimum in 1,375 ms, 1,000 of them in the kernel (simulated, but the host's share measured)."
     assert f"`PIM: td mean, tau 50, 1 tasklet` {there}" in first
-    assert "the quickest of all is `exact solution, 1 thread`, 10 ms (measured)." in first
+    assert "the fastest of all is `exact solution, 1 thread`, 10 ms (measured)." in first

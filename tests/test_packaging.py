@@ -34,12 +34,12 @@ KERNELS_AND_SIMULATOR = (
     "dpu_src/learner.c",
     "dpu_src/td_update.h",
     "swiftrl_core/backends/cpu/engine.c",
-    "swiftrl_core/dpusim/costs.h",
-    "swiftrl_core/dpusim/include/mram.h",
-    "swiftrl_core/dpusim/link.ld",
-    "swiftrl_core/dpusim/machine.c",
-    "swiftrl_core/dpusim/runtime.S",
-    "swiftrl_core/dpusim/runtime.c",
+    "swiftrl_core/dpusim/machine/costs.h",
+    "swiftrl_core/dpusim/program/include/mram.h",
+    "swiftrl_core/dpusim/program/link.ld",
+    "swiftrl_core/dpusim/machine/machine.c",
+    "swiftrl_core/dpusim/program/runtime.S",
+    "swiftrl_core/dpusim/program/runtime.c",
 )
 """Some of what the package compiles where it runs; the test compares the rest with the tree."""
 
@@ -171,6 +171,11 @@ def test_unpacked_wheel_trains_on_simulated_dpus_from_its_own_sources(wheel, tmp
     schedule = ("--dpus", "2", "--episodes", "2", "--tau", "1")
     python(*cli, "train", "--data", "lake.parquet", "--backend", "pim", *schedule, "--out", "run")
     assert np.load(work / "run" / "q_table.npy").shape == (16, 4)
+    bench = [sys.executable, *cli, "bench"]
+    done = subprocess.run(bench, capture_output=True, text=True, cwd=work, env=environment)
+    assert done.returncode == 1
+    assert "run `swiftrl bench` from a clone" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_console_script_is_the_command_line():

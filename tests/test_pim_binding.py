@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.backends.pim import binding
-from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.backends.pim import binding, clocks
+from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set, simulation_notice
+from swiftrl_core.data import Dataset
 from swiftrl_core.dpusim import MODEL_VERSION, compile_kernel
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
@@ -332,6 +333,38 @@ def test_other_packages_and_broken_ones_are_told_apart(monkeypatch, tmp_path, te
     forget_sdk()
 
 
+def test_a_library_that_does_not_load_is_named_with_what_it_lacks(monkeypatch, tmp_path):
+    """The SDK's Python package says only that its library cannot be loaded."""
+    forget_sdk()
+    monkeypatch.delenv("UPMEM_PROFILE", raising=False)
+    home = tmp_path / "upmem" / "lib"
+    home.mkdir(parents=True)
+    (tmp_path / "empty.c").write_text("int nothing(void) { return 0; }")
+    shared = [sys.executable, "-m", "ziglang", "cc", "-shared", str(tmp_path / "empty.c")]
+    lacking = tmp_path / "libpython3.10.so.1.0"
+    subprocess.run([*shared, "-o", str(lacking), f"-Wl,-soname,{lacking.name}"], check=True)
+    needs = ["-Wl,--no-as-needed", str(lacking)]
+    subprocess.run([*shared, "-o", str(home / "libdpu.so"), *needs], check=True)
+    lacking.unlink()
+    (tmp_path / "dpu.py").write_text("raise ImportError('Could not load libdpu.so')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("UPMEM_HOME", str(home.parent))
+    assert f"{home / 'libdpu.so'} needs libpython3.10.so.1.0, which is not found" in hardware_reason()
+    (home / "libdpu.so").write_text("no library at all")
+    assert re.search("libdpu.so: .*; source upmem_env.sh", hardware_reason())
+    forget_sdk()
+
+
+def test_a_simulation_is_announced_with_its_reason(sdk):
+    assert simulation_notice(None) is None
+    sdk.available = 0
+    assert simulation_notice("upimulator-server") == (
+        "PIM is simulated (hardware profile upimulator-server): "
+        "the UPMEM SDK is installed, but no DPU can be allocated (dpu allocation error)"
+    )
+    assert "(hardware profile upmem-2556)" in simulation_notice(None)
+
+
 # -- seconds and logs --------------------------------------------------------------------------------------------
 
 
@@ -356,7 +389,7 @@ def test_seconds_are_booked_by_kind(trio):
 def test_measured_seconds_are_those_of_the_sdks_calls(sdk, probe, monkeypatch):
     ticks = iter(range(100))
     with open_dpu_set(2, probe) as dpus:
-        monkeypatch.setattr(binding.time, "perf_counter", lambda: float(next(ticks)))
+        monkeypatch.setattr(clocks.time, "perf_counter", lambda: float(next(ticks)))
         dpus.launch()
         dpus.gather("sum", 8)
         dpus.gather("sum", 8)

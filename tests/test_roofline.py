@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swiftrl_core.data import datasets, environments
-from swiftrl_core.experiments import doubles, figures, findings, roofline, widgets
+from swiftrl_core.data import collect, environments
+from swiftrl_core.experiments import reference_fp64, roofline, widgets
+from swiftrl_core.experiments import roofline_probe as probe
 from swiftrl_core.experiments.registry import expand
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
@@ -36,7 +37,7 @@ class Counted(float):
 
 @pytest.mark.parametrize("environment", ["frozenlake", "taxi"])
 def test_operations_and_bytes_are_those_of_the_rule_as_it_runs(environment):
-    data = datasets.collect(environment, 600, 3)
+    data = collect(environment, 600, 3)
     q = {pair: Counted(0) for pair in np.ndindex(data.n_states, data.n_actions)}
     alpha, gamma, touched = Counted(0.1), Counted(0.95), 0
     Counted.operations = 0
@@ -55,7 +56,7 @@ def test_operations_and_bytes_are_those_of_the_rule_as_it_runs(environment):
             target = gamma * best + target
         q[s, a] = q[s, a] + alpha * (target - q[s, a])
         touched += 8
-    counted = roofline.count(data)
+    counted = probe.count(data)
     assert counted.operations == pytest.approx(Counted.operations / len(data))
     assert counted.bytes_touched == pytest.approx(touched / len(data))
     assert counted.bytes_streamed == 8
@@ -78,38 +79,38 @@ def test_every_speed_is_below_its_machine_s_ceilings(measured):
 def test_each_number_says_what_it_is_and_where_it_comes_from(measured):
     assert measured[["machine", "kind", "name", "value", "unit", "evidence", "source"]].notna().all(axis=None)
     evidence = measured.groupby(["machine", "kind"])["evidence"].unique().map(set).to_dict()
-    assert evidence[roofline.HOST, "learner"] == evidence[roofline.HOST, "peak"] == {"measured"}
-    assert evidence[roofline.DPU, "peak"] == evidence[roofline.DPU, "bandwidth"] == {"modelled"}
-    assert evidence[roofline.DPU, "learner"] <= {"simulated", "measured"}
+    assert evidence[probe.HOST, "learner"] == evidence[probe.HOST, "peak"] == {"measured"}
+    assert evidence[probe.DPU, "peak"] == evidence[probe.DPU, "bandwidth"] == {"modelled"}
+    assert evidence[probe.DPU, "learner"] <= {"simulated", "measured"}
     simulated = measured[measured["evidence"] == "simulated"]
     assert simulated[["hardware_profile", "model_version"]].notna().all(axis=None)
 
 
 def test_caches_read_no_slower_than_memory_and_vectors_compute_more_than_numbers(measured):
-    host = measured[measured["machine"] == roofline.HOST].set_index("name")["value"]
+    host = measured[measured["machine"] == probe.HOST].set_index("name")["value"]
     assert host["L1"] > host["memory"]
     assert host["vectors"] > host["scalar"]
 
 
 def test_the_roofline_is_drawn_with_hollow_marks_for_the_dpu(measured):
-    host, dpu = figures.fig_roofline(measured).axes[:2]
+    host, dpu = roofline.fig_roofline(measured).axes[:2]
     faces = [
         {line.get_markerfacecolor() for line in axes.lines if line.get_marker() in "os^"}
         for axes in (host, dpu)
     ]
     assert "white" not in faces[0]
     assert faces[1] == {"white"}
-    assert len(findings.host_roofline(measured)) == 6
-    assert len(findings.dpu_roofline(measured)) == 4
+    assert len(roofline.summary_host(measured)) == 6
+    assert len(roofline.summary_dpu(measured)) == 4
 
 
 # --- double precision -------------------------------------------------------------------------------------
 
 
 def test_doubles_train_as_the_engine_does_but_for_the_rounding():
-    data = datasets.collect("taxi", 3_001, 1)
+    data = collect("taxi", 3_001, 1)
     schedule = Schedule(cores=7, episodes=5, tau=2)
-    exact = doubles.train(data, 7, 5, 2)
+    exact = reference_fp64.train(data, 7, 5, 2)
     single = train(data, Learner(reward_range=data.reward_range), schedule, "cpu").q_table
     assert exact.dtype == np.float64
     assert np.abs(exact).max() > 1
@@ -133,7 +134,7 @@ def test_no_format_leaves_its_proved_bound_and_floats_are_nearest():
 @pytest.fixture
 def explorer():
     lake = environments.resolve("frozenlake")
-    return widgets.Explorer(lake, datasets.collect(lake, 5_000, 1), episodes=20)
+    return widgets.Explorer(lake, collect(lake, 5_000, 1), episodes=20)
 
 
 @pytest.mark.parametrize(
@@ -144,15 +145,15 @@ def test_moving_a_control_draws_both_pictures_again(explorer, control, value):
     getattr(explorer, control).value = value
     assert bytes(explorer.lake.value).startswith(b"\x89PNG")
     assert bytes(explorer.curve.value) != bytes(before[1])
-    assert "exact return" in explorer.told.value
+    assert "exact return" in explorer.message.value
 
 
 def test_an_error_is_a_sentence_and_the_pictures_stay(explorer, monkeypatch):
     before = explorer.curve.value
     monkeypatch.setattr(explorer, "_episodes", 0)
     explorer.cores.value = 4
-    assert explorer.told.value.startswith("<b>")
-    assert "episodes" in explorer.told.value
+    assert explorer.message.value.startswith("<b>")
+    assert "episodes" in explorer.message.value
     assert bytes(explorer.curve.value) == bytes(before)
 
 

@@ -1,6 +1,8 @@
-"""Cells: one configuration, one name; and the row a cell becomes."""
+"""Runs: one configuration, one name; and the row a run becomes."""
 
 import json
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import numpy as np
@@ -8,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data import datasets, environments, evaluation
+from swiftrl_core.data import collect, environments, evaluation, save
+from swiftrl_core.learner import CHOICES, SOMETIMES_IGNORED, Learner
 from swiftrl_core.sweeps import results
-from swiftrl_core.sweeps import run as cells
-from swiftrl_core.sweeps.run import Run, _meetable
+from swiftrl_core.sweeps import run as runs
+from swiftrl_core.sweeps.row import _reachable
+from swiftrl_core.sweeps.run import Run
+from swiftrl_core.sweeps.settings import LEARNER
 from swiftrl_core.training.loop import train
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -54,7 +59,7 @@ def test_the_name_is_the_same_today_and_tomorrow():
         ({"transitions": None}, {"transitions": 100_000}),
     ],
 )
-def test_two_ways_to_say_the_same_are_one_cell(one, other):
+def test_two_ways_to_say_the_same_are_one_run(one, other):
     assert small(**one).config_hash == small(**other).config_hash
 
 
@@ -97,8 +102,54 @@ def test_no_setting_was_forgotten_above():
     assert replace(sarsa, epsilon=0.2).config_hash != sarsa.config_hash
 
 
+def test_a_learner_s_settings_are_those_of_learner_everywhere():
+    """In a run, in its checks, and in its row, whose columns have choices before numbers."""
+    own = [entry for entry in fields(Learner) if entry.name != "reward_range"]
+    assert {entry.name for entry in own} == LEARNER.keys()
+    defaults = {entry.name: entry.default for entry in fields(Run)}
+    assert {entry.name: entry.default for entry in own}.items() <= defaults.items()
+    assert runs._CHECKS.keys() == defaults.keys()
+    place = results.COLUMNS.names.index("algorithm")
+    assert results.COLUMNS.names[place : place + len(own)] == list(LEARNER)
+    assert defaults.keys() - {"data"} < set(results.COLUMNS.names)
+    assert small().learner() == Learner(reward_range=(0.0, 1.0))
+    nullable = {entry.name for entry in results.COLUMNS if entry.nullable}
+    assert nullable & LEARNER.keys() == SOMETIMES_IGNORED.keys()
+    for name, kind in CHOICES.items():  # what some learner ignores is null in its row, and nothing else
+        assert all(Learner(**{name: value}).without_effect.keys() <= nullable for value in kind)
+
+
+WITH_A_NEW_CHOICE = """
+import dataclasses, enum, types
+from swiftrl_core import learner
+
+Colour = enum.StrEnum("Colour", {"RED": "red", "BLUE": "blue"})
+learner.Learner = dataclasses.make_dataclass(
+    "Learner", [("colour", Colour, Colour.RED)], bases=(learner.Learner,), frozen=True
+)
+from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps.run import Run
+from swiftrl_core.sweeps.settings import LEARNER
+
+results.LATER = types.MappingProxyType(results.LATER | {"colour": "red"})
+settings = {"transitions": 200, "cores": 2, "episodes": 2, "tau": 1, "backend": "cpu", "monte_carlo_episodes": 0}
+row = Run(colour="blue", **settings).run()
+assert results.to_table([row]).to_pylist()[0]["colour"] == "blue"
+assert Run(colour="blue").learner().colour == "blue"
+print(Run(colour="red").config_hash, Run(colour="blue").config_hash)
+Run(colour=3)
+"""
+
+
+def test_a_new_choice_of_the_learner_needs_nothing_here_but_what_old_rows_stand_for():
+    done = subprocess.run([sys.executable, "-c", WITH_A_NEW_CHOICE], capture_output=True, text=True)
+    red, blue = done.stdout.split()
+    assert done.stderr.splitlines()[-1].endswith("SwiftRLError: colour is 3: give a name")
+    assert red == Run().config_hash != blue
+
+
 def with_rates(number_format, alpha, gamma):
-    """Return a strategy for cells of a number format; INT32 cannot hold every alpha and gamma."""
+    """Return a strategy for runs of a number format; INT32 cannot hold every alpha and gamma."""
     return st.builds(
         small,
         alpha=alpha,
@@ -114,12 +165,12 @@ def with_rates(number_format, alpha, gamma):
     with_rates("FP32", st.floats(0.01, 1), st.floats(0, 0.99))
     | with_rates("INT32", st.sampled_from([0.05, 0.1, 0.5, 1.0]), st.sampled_from([0.5, 0.9, 0.95]))
 )
-def test_the_settings_of_a_row_make_the_cell_again(cell):
-    columns = json.loads(json.dumps(cell.config))
+def test_the_settings_of_a_row_make_the_run_again(run):
+    columns = json.loads(json.dumps(run.config))
     for name in ("environment_options", "backend_options"):
         columns[name] = json.loads(columns[name])
-    assert Run(**columns) == cell
-    assert Run(**columns).config_hash == cell.config_hash
+    assert Run(**columns) == run
+    assert Run(**columns).config_hash == run.config_hash
 
 
 @pytest.mark.parametrize(
@@ -153,18 +204,18 @@ def test_the_settings_of_a_row_make_the_cell_again(cell):
         ({"monte_carlo_episodes": 1}, "monte_carlo_episodes is 1"),
     ],
 )
-def test_a_cell_that_cannot_run_is_refused_when_it_is_made(settings, needle):
+def test_a_run_that_cannot_work_is_refused_when_it_is_made(settings, needle):
     with pytest.raises(SwiftRLError) as told:
         small(**settings)
     assert needle in str(told.value)
 
 
 def test_a_row_says_what_the_package_says():
-    cell = small(seed=3, algorithm="sarsa")
-    row = cell.run(workers=2)
+    run = small(seed=3, algorithm="sarsa")
+    row = run.run(workers=2)
     assert list(results.to_table([row]).column_names) == results.COLUMNS.names
     lake = environments.resolve("frozenlake")
-    trained = train(datasets.collect(lake, 2_000, 3), cell.learner(), cell.schedule(), "cpu")
+    trained = train(collect(lake, 2_000, 3), run.learner(), run.schedule(), "cpu")
     optimal = evaluation.value_iteration(lake, 0.95)
     assert row["exact_return"] == evaluation.exact_return(lake, trained.q_table)
     assert row["optimum"] == pytest.approx(0.72977, abs=1e-5)
@@ -185,7 +236,7 @@ def test_a_row_says_what_the_package_says():
 
 def test_a_row_counts_what_chunks_hold():
     row = small(environment="taxi", cores=7).run()
-    data = datasets.collect("taxi", 2_000, 0)
+    data = collect("taxi", 2_000, 0)
     pair = data.state * 6 + data.action
     chunks = np.array_split(np.arange(2_000), 7)  # the first chunks are the longer ones, as in `chunks.split`
     pairs = 400 * 6  # 400 states can be met with an action to take
@@ -195,11 +246,11 @@ def test_a_row_counts_what_chunks_hold():
 
 
 def test_taxi_has_400_states_that_can_be_met():
-    assert _meetable("taxi", "{}").sum() == 400
-    assert _meetable("frozenlake", "{}").sum() == 11
+    assert _reachable("taxi", "{}").sum() == 400
+    assert _reachable("frozenlake", "{}").sum() == 11
 
 
-def test_the_same_cell_gives_the_same_row(tmp_path):
+def test_the_same_run_gives_the_same_row(tmp_path):
     one, two = small().run(), small().run()
     assert different(one, two) <= results.VARIES | set(results.PARTS)
 
@@ -210,20 +261,20 @@ def different(one: dict, two: dict) -> set[str]:
 
 def test_data_from_a_file_is_the_file_s_content_not_its_name(tmp_path):
     for name in ("one", "two"):
-        datasets.save(datasets.collect("frozenlake", 2_000, 0), tmp_path / f"{name}.parquet")
+        save(collect("frozenlake", 2_000, 0), tmp_path / f"{name}.parquet")
     one, two = (small(transitions=None, data=str(tmp_path / f"{name}.parquet")) for name in ("one", "two"))
     assert one.config_hash == two.config_hash
     row, collected = one.run(), small().run()
     assert row["transitions"] == 2_000
     assert row["q_sha256"] == collected["q_sha256"]
     assert replace(one, transitions=500).run()["transitions"] == 500
-    datasets.save(datasets.collect("frozenlake", 2_000, 1), tmp_path / "one.parquet")
+    save(collect("frozenlake", 2_000, 1), tmp_path / "one.parquet")
     with pytest.raises(SwiftRLError, match="is not the file it was"):
         replace(one, seed=1).run()
 
 
 def test_hardware_that_is_not_there_is_missed():
-    with pytest.raises(SwiftRLError, match="asks for UPMEM hardware"):
+    with pytest.raises(SwiftRLError, match="requires UPMEM hardware"):
         small(backend="pim", hardware=True).run()
 
 
@@ -237,14 +288,14 @@ def test_an_environment_without_exact_dynamics_has_estimates_only():
 
 
 def test_a_sample_of_the_dpus_gives_the_row_of_all_of_them():
-    cell = Run(transitions=2_000, cores=4, episodes=4, tau=2, backend="pim", monte_carlo_episodes=0)
-    some = replace(cell, backend_options={"simulated_dpus": 2}).run()
-    everything = cell.run()
+    run = Run(transitions=2_000, cores=4, episodes=4, tau=2, backend="pim", monte_carlo_episodes=0)
+    some = replace(run, backend_options={"simulated_dpus": 2}).run()
+    everything = run.run()
     assert some["q_sha256"] == everything["q_sha256"]
     assert (some["simulated_dpus"], everything["simulated_dpus"]) == (2, 4)
     assert some["cores"] == 4
     assert some["evidence"] == "simulated"
-    assert replace(cell, backend="cpu").run()["simulated_dpus"] is None
+    assert replace(run, backend="cpu").run()["simulated_dpus"] is None
 
 
 def test_a_sample_is_no_larger_than_the_set():
@@ -262,18 +313,18 @@ def test_a_sample_is_no_larger_than_the_set():
 
 
 def test_hardware_runs_all_dpus_whatever_the_sample(monkeypatch):
-    cell = Run(
+    run = Run(
         transitions=100, cores=4, episodes=1, tau=1, backend="pim", backend_options={"simulated_dpus": 2}
     )
-    assert cells._options_here(cell) == {"simulated_dpus": 2}
-    monkeypatch.setattr(cells, "hardware_reason", lambda: None)
-    assert cells._options_here(cell) == {}
+    assert runs._options_here(run) == {"simulated_dpus": 2}
+    monkeypatch.setattr(runs, "hardware_reason", lambda: None)
+    assert runs._options_here(run) == {}
 
 
 def test_tasklets_stand_in_the_row_and_change_no_bit():
-    cell = small(backend="pim", bootstrap="frozen", backend_options={"tasklets": 11})
-    row, alone = cell.run(), replace(cell, backend_options={}).run()
+    run = small(backend="pim", bootstrap="frozen", backend_options={"tasklets": 11})
+    row, alone = run.run(), replace(run, backend_options={}).run()
     assert json.loads(row["machine_details"])["tasklets"] == 11
     assert row["q_sha256"] == alone["q_sha256"]
     assert row["pim_kernel"] < alone["pim_kernel"] / 4
-    assert "frozen" in cell.label
+    assert "frozen" in run.label

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from swiftrl_core.data import datasets, environments
+from swiftrl_core.data import collect, environments, read_text
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.training.loop import Schedule, train
 
@@ -28,8 +28,8 @@ AUTHORS = {
 def data(request, shared_data):
     if request.param in AUTHORS:
         environment, file = AUTHORS[request.param]
-        return datasets.read_text(shared_data / file, environments.resolve(environment))
-    return datasets.collect(request.param, 5_003, seed=11)  # a prime: no number of cores divides it
+        return read_text(shared_data / file, environments.resolve(environment))
+    return collect(request.param, 5_003, seed=11)  # a prime: no number of cores divides it
 
 
 @pytest.mark.parametrize("data", ["frozenlake", "taxi"], indirect=True)

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks import paper_scale as sampled_bench
 from swiftrl_core import backend as backends
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.backends.pim import sampled
+from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
-from swiftrl_core.training import sampled
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
 

@@ -19,7 +19,7 @@ from swiftrl_core.backends.gpu.backend import GpuBackend
 from swiftrl_core.backends.gpu.kernels import Tables, shared_bytes
 from swiftrl_core.backends.pim.dealing import deal
 from swiftrl_core.backends.pim.kernels import TASKLET_LEARNER, compile_learner
-from swiftrl_core.data.datasets import collect
+from swiftrl_core.data import collect
 from swiftrl_core.dpusim import DpuSet, compile_kernel
 from swiftrl_core.learner import Learner, NumberFormat
 from swiftrl_core.learner.chunks import split
@@ -324,7 +324,7 @@ def test_dealing_is_the_same_whoever_deals_with_it():
 # --- races ------------------------------------------------------------------------------------------------
 
 
-def findings_of(binary, problem, chunks, table, targets, tasklets):
+def reports_of(binary, problem, chunks, table, targets, tasklets):
     """Return what the simulator's debug run finds in a launch of two passes."""
     args = problem.arguments(chunks)
     args["episodes"] = 2
@@ -338,7 +338,7 @@ def findings_of(binary, problem, chunks, table, targets, tasklets):
             dpus.copy("target_table", bytearray(targets.tobytes()))
         dpus.exec()
         assert dpus.last_run[0].instructions.min() > 0
-        return dpus.findings
+        return dpus.sanitizer_reports
 
 
 @pytest.mark.parametrize("tasklets", [2, 11, 24])
@@ -347,7 +347,7 @@ def findings_of(binary, problem, chunks, table, targets, tasklets):
 def test_there_is_no_race(tasklets, update, schedule):
     problem, chunks, table, targets = a_round(frozen("INT32", update, schedule), (16, 4), [300], 5)
     binary = compile_learner(problem, tasklets, for_hardware=False)
-    assert findings_of(binary, problem, chunks, table, targets, tasklets) == []
+    assert reports_of(binary, problem, chunks, table, targets, tasklets) == []
 
 
 PASS = "    pass(&share, &a);\n"
@@ -357,7 +357,7 @@ BARRIER = "    barrier_wait(&everybody);\n"
 @pytest.mark.parametrize(
     ("sound", "broken", "symbol"),
     [
-        (BARRIER + PASS, PASS, "ahead"),
+        (BARRIER + PASS, PASS, "frozen"),
         (PASS + BARRIER, PASS, "q"),
         ("q[pair] = value;", "q[0] = value;", "q"),
     ],
@@ -371,9 +371,9 @@ def test_a_race_would_be_found(tmp_path, sound, broken, symbol):
     problem, chunks, table, targets = a_round(frozen("INT32"), (16, 4), [300], 5)
     defines = problem.learner.switches | {"N_STATES": 16, "N_ACTIONS": 4, "BLOCK_BYTES": 512}
     binary = compile_kernel(source, defines, 4, include_dirs=[KERNEL_DIRECTORY])
-    found = findings_of(binary, problem, chunks, table, targets, 4)
-    assert {finding.kind for finding in found} == {"data race"}
-    assert symbol in {finding.symbol.split("+")[0] for finding in found}
+    found = reports_of(binary, problem, chunks, table, targets, 4)
+    assert {report.kind for report in found} == {"data race"}
+    assert symbol in {report.symbol.split("+")[0] for report in found}
 
 
 # --- what cannot be ---------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.backend import AveragedRound, Problem, open_backend
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.backend import Problem, Round, open_backend
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training import aggregation
@@ -126,8 +126,13 @@ def test_the_four_parts_add_up_and_carry_their_evidence():
     assert min(four for four in asdict(simulated).values() if isinstance(four, float)) > 0
 
 
+def times_of(number):
+    """Table down, kernel, tables up, averaging, preparing: the times of a round, powers of two of its own."""
+    return (2.0 ** (5 * number + part) for part in range(1, 6))
+
+
 class Ledger:
-    """A backend whose every time is a power of two of its own, so that a sum tells what was booked into it."""
+    """A backend whose every time is a power of two of its own, so that a sum shows what was booked into it."""
 
     name = "ledger"
     evidence = "measured"
@@ -138,13 +143,10 @@ class Ledger:
     def load(self, chunks):
         return 1.0
 
-    def run_rounds(self, table, rounds, *_):
-        for _ in rounds:
-            down, kernel, up, averaging, preparing = (2.0 ** (5 * self.made + part) for part in range(1, 6))
-            self.made += 1
-            yield AveragedRound(
-                table, down, kernel, up, averaging, executed_updates=10 * self.made, preparing_s=preparing
-            )
+    def run_round(self, table, episodes, targets):
+        down, kernel, up, _, _ = times_of(self.made)
+        self.made += 1
+        return Round(table[np.newaxis], down, kernel, up, executed_updates=10 * self.made)
 
     def describe(self):
         return {"name": "ledger"}
@@ -153,13 +155,45 @@ class Ledger:
         pass
 
 
-def test_every_time_is_booked_once_and_where_the_paper_books_it(monkeypatch):
+class AveragingLedger(Ledger):
+    """The same for a backend that averages by itself, so that there is nothing to prepare."""
+
+    def run_averaged_round(self, table, episodes):
+        *_, averaging, _ = times_of(self.made)
+        done = self.run_round(table, episodes, None)
+        return replace(done, averaging_s=averaging)
+
+
+class Host:
+    """Synchronises at the times of the rounds."""
+
+    def __init__(self, problem):
+        self.made = 0
+
+    def load(self, chunks):
+        return 0.0
+
+    def targets(self, table):
+        *_, preparing = times_of(self.made)
+        return None, preparing
+
+    def combine(self, tables, old):
+        *_, averaging, _ = times_of(self.made)
+        self.made += 1
+        return tables[0], averaging
+
+
+@pytest.mark.parametrize("ledger", [Ledger, AveragingLedger])
+def test_every_time_is_booked_once_and_where_the_paper_books_it(monkeypatch, ledger):
     """Three rounds; those of round i are 2^(5 i + 1 .. 5): table down, kernel, tables up, averaging, preparing."""
-    monkeypatch.setattr(training, "open_backend", lambda *_, **__: Ledger())
+    monkeypatch.setattr(training, "open_backend", lambda *_, **__: ledger())
+    monkeypatch.setattr(training, "Synchronisation", Host)
     result = train(one_reward_per_state(100), Learner(), Schedule(1, 5, 2), "cpu")
     down, kernel, up, averaging, preparing = (
         [2.0 ** (5 * i + part) for i in range(3)] for part in range(1, 6)
     )
+    if ledger is AveragingLedger:
+        preparing = [0, 0, 0]
     parts = result.breakdown
     assert parts.cpu_to_pim == 1 + down[0] + preparing[0]
     assert parts.pim_kernel == sum(kernel)

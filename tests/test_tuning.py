@@ -12,7 +12,7 @@ from swiftrl_core.backends.pim import kernels, tuning
 from swiftrl_core.backends.pim.backend import PimBackend
 from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.tuning import Step
-from swiftrl_core.data import datasets
+from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat, Sampling
 from swiftrl_core.learner.chunks import split
 from swiftrl_core.training.loop import Schedule, train
@@ -25,10 +25,10 @@ GRID = list(itertools.product(Algorithm, (Sampling.SEQ, Sampling.STR, Sampling.R
 
 @pytest.fixture(scope="module")
 def data():
-    return {name: datasets.collect(name, ROWS, seed=11) for name in ("frozenlake", "taxi", "cliffwalking")}
+    return {name: collect(name, ROWS, seed=11) for name in ("frozenlake", "taxi", "cliffwalking")}
 
 
-def scaled(dataset: datasets.Dataset, factor: float) -> datasets.Dataset:
+def scaled(dataset: Dataset, factor: float) -> Dataset:
     return replace(dataset, reward=dataset.reward * np.float32(factor), metadata={})
 
 
@@ -80,10 +80,10 @@ def test_chunks_of_one_and_beyond_wram(sampling, number_format):
     """From a chunk of one transition to one that no block holds, and so is fetched in pieces, as it always was."""
     learner = Learner(sampling=sampling, number_format=number_format)
     held = tuning.switches(Problem(learner, 16, 4), [Step.HELD_CHUNK], kernels._room(Problem(learner, 16, 4)))
-    longest = datasets.collect("frozenlake", held["BLOCK_RECORDS"] + 259, seed=2)
+    longest = collect("frozenlake", held["BLOCK_RECORDS"] + 259, seed=2)
     assert_same_bits(longest, learner, Schedule(1, 2, 2))
     for rows in (1, 3, 255, 257):
-        few = datasets.collect("frozenlake", 3 * rows, seed=rows)
+        few = collect("frozenlake", 3 * rows, seed=rows)
         one = replace(few, reward=few.reward + np.float32(0.25), metadata={})
         assert_same_bits(one, replace(learner, reward_range=(0.0, 1.25)), Schedule(3, 4, 2))
 

@@ -1,24 +1,25 @@
-"""The `exact` backend, the honest baseline: count the transitions, solve the empirical MDP exactly.
+"""The `exact` backend, a baseline: count the transitions and solve the empirical MDP exactly.
 
-Everything a Q-learner can learn from a data set is the fixed point of the Bellman equation of its empirical
-frequencies. Counting and solving takes milliseconds where replaying takes seconds; and the fixed point is what the
-learners' tables are measured against.
+Q-learning on a data set converges to the fixed point of the Bellman equation with the empirical frequencies. Counting
+and solving take milliseconds where replaying takes seconds, and the errors of learned tables are distances to this
+fixed point.
 """
 
-import ctypes
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, pack
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.training.counting import HEADER as COUNTING_HEADER
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.toolchain import FLOAT64, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "exact.c"
 TOLERANCE = 1e-9
@@ -31,9 +32,9 @@ def available() -> str | None:
     return None
 
 
-def open_backend(problem: Problem, cores: int) -> "ModelBackend":
+def open_backend(problem: Problem, cores: int) -> "ExactBackend":
     """Return a backend that solves the model of all chunks together, however many cores they are cut for."""
-    return ModelBackend(problem)
+    return ExactBackend(problem)
 
 
 def empirical_fixed_point(dataset: Dataset, gamma: float, tolerance: float = TOLERANCE) -> np.ndarray:
@@ -66,7 +67,7 @@ def empirical_fixed_point(dataset: Dataset, gamma: float, tolerance: float = TOL
     return flat.reshape(dataset.n_states, dataset.n_actions)
 
 
-class ModelBackend:
+class ExactBackend:
     """Solves the data's own MDP; the time is measured, and the number of episodes plays no part."""
 
     name = "exact"
@@ -143,15 +144,11 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
     return q
 
 
-def _compile(problem: Problem) -> ctypes._CFuncPtr:
-    library = toolchain.compile_shared_library(
+def _compile(problem: Problem) -> Callable[..., int]:
+    arguments = [POINTER, INT64, INT64, INT64, FLOAT64, FLOAT64, FLOAT64, INT64, POINTER]
+    return load_library(
         [SOURCE],
-        headers=[COUNTING_HEADER, KERNEL_DIRECTORY / "layout.h", KERNEL_DIRECTORY / "inline.h"],
-        include_directories=[KERNEL_DIRECTORY, COUNTING_HEADER.parent],
-        flags=[f"-DNUMBER_FORMAT={problem.learner.switches['NUMBER_FORMAT']}"],
-    )
-    function = ctypes.CDLL(str(library)).fixed_point
-    pointer, count, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-    function.argtypes = [pointer, count, count, count, real, real, real, count, pointer]
-    function.restype = count
-    return function
+        {"fixed_point": (INT64, arguments)},
+        [COUNTING_HEADER, *kernel_headers()],
+        defines={"NUMBER_FORMAT": problem.switches["NUMBER_FORMAT"]},
+    ).fixed_point

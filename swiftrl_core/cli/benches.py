@@ -1,4 +1,4 @@
-"""The benchmarks of a clone: they are no part of the installed package."""
+"""The benchmarks of a clone, which the installed package does not have."""
 
 import importlib
 import sys
@@ -8,6 +8,9 @@ from types import ModuleType
 from swiftrl_core.util.errors import SwiftRLError
 
 NAMES = ("simulator", "engine", "agents", "paper-scale", "sweeps")
+"""Run by `swiftrl bench`."""
+ON_REQUEST = ("gpu", "fewer-updates")
+"""Run by `--only`: they need a GPU, or take hours."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -17,7 +20,7 @@ def load(name: str) -> ModuleType:
     Raises
     ------
     SwiftRLError
-        If the package does not lie in a clone of its repository.
+        If the package is not in a clone of its repository.
     """
     if not (ROOT / "benchmarks" / "engine.py").is_file():
         raise SwiftRLError(

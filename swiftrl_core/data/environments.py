@@ -9,6 +9,7 @@ import difflib
 import functools
 import json
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -49,7 +50,7 @@ class Environment:
     env_id : str
         The Gymnasium id that was resolved, such as ``"Taxi-v4"``.
     kwargs : dict
-        Arguments given to `gymnasium.make`; JSON values only, for they are stored beside every data set.
+        Arguments given to `gymnasium.make`; JSON values only, which are stored with every data set.
     gymnasium_version : str
         Version the table was read from.
     n_states, n_actions : int
@@ -61,7 +62,7 @@ class Environment:
     next_state : (S, A, K) int32
     reward : (S, A, K) float64
     terminated : (S, A, K) bool
-        The flag of ``P``. It, not the next state, says that an episode ends: Taxi's final states are ordinary
+        The flag of ``P``. It, not the next state, marks the end of an episode: Taxi's final states are ordinary
         states in ``P``.
     start : (S,) float64
         Distribution of the first state.
@@ -170,26 +171,22 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
     if isinstance(name, Environment):
         if kwargs:
             raise SwiftRLError(
-                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name "
-                f"instead"
+                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name instead"
             )
         return name
     if not isinstance(name, str):
         raise SwiftRLError(f"an environment is a name or an Environment, not {type(name).__name__}")
     env_id = _registered_id(name)
     kwargs = _plain(env_id, kwargs)
-    first, second = _make(env_id, kwargs), _make(env_id, kwargs)
-    try:
+    with closing(_make(env_id, kwargs)) as first, closing(_make(env_id, kwargs)) as second:
         environment = _read(env_id, kwargs, first)
-        if not _same_table(first.unwrapped.P, second.unwrapped.P):
+        table, again = first.unwrapped.P, second.unwrapped.P
+        if table is not again and table != again:
             raise SwiftRLError(
                 f"{env_id} with {kwargs} is another environment each time it is made; fix its layout, as "
                 f"with desc=[...] for FrozenLake"
             )
-    finally:
-        first.close()
-        second.close()
-    return environment
+        return environment
 
 
 def base_id(env_id: str) -> str:
@@ -203,18 +200,14 @@ def _registered_id(name: str) -> str:
     for env_id in candidates:
         if ":" in env_id or env_id in gymnasium.registry:  # "module:Name-v0" registers itself when made
             return env_id
-    known = {short.lower(): short for short in [*SHORT_NAMES, *_tabular_ids()]}
+    tabular = [key for key, spec in gymnasium.registry.items() if "toy_text" in str(spec.entry_point)]
+    known = {short.lower(): short for short in [*SHORT_NAMES, *tabular]}
     close = [known[key] for key in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(close)}, or " if close else ""
     raise SwiftRLError(
         f"environment {name!r} is unknown to gymnasium {gymnasium.__version__}; {hint}use one of "
         f"{', '.join(SHORT_NAMES)} or a registered id"
     )
-
-
-def _tabular_ids() -> list[str]:
-    """Return the registered toy-text ids, the ones a user of tables is likely to mean."""
-    return [key for key, spec in gymnasium.registry.items() if "toy_text" in str(spec.entry_point)]
 
 
 def _plain(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -235,14 +228,10 @@ def _make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
         raise SwiftRLError(f"gymnasium cannot make {env_id} with arguments {kwargs}: {reason}") from error
 
 
-def _same_table(left: Any, right: Any) -> bool:
-    return left is right or left == right
-
-
 def _read(env_id: str, kwargs: dict[str, Any], env: gymnasium.Env) -> Environment:
     """Read identity and dynamics from a made environment."""
-    n_states = _size(env_id, "observation", env.observation_space)
-    n_actions = _size(env_id, "action", env.action_space)
+    n_states = size_of(env_id, "observation", env.observation_space)
+    n_actions = size_of(env_id, "action", env.action_space)
     table = getattr(env.unwrapped, "P", None)
     if table is None:
         raise SwiftRLError(
@@ -271,11 +260,11 @@ def _read(env_id: str, kwargs: dict[str, Any], env: gymnasium.Env) -> Environmen
     )
 
 
-def _size(env_id: str, kind: str, space: gymnasium.Space) -> int:
+def size_of(env_id: str, kind: str, space: gymnasium.Space) -> int:
+    """Return n of a space Discrete(n) that starts at 0, or raise `SwiftRLError`."""
     if not isinstance(space, Discrete) or space.start != 0:
         raise SwiftRLError(
-            f"{env_id} has the {kind} space {space}, but a Q-table needs Discrete(n) that starts at 0; "
-            f"choose one of {', '.join(SHORT_NAMES)}"
+            f"{env_id} has the {kind} space {space}, but a Q-table needs Discrete(n) that starts at 0"
         )
     return int(space.n)
 
@@ -363,7 +352,7 @@ def _terminal_states(
 
 
 def _inexact(env: gymnasium.Env) -> str | None:
-    """Return why `step` does more than ``P`` says, where that can be told.
+    """Return why ``P`` does not describe `step`, as far as that can be known.
 
     Gymnasium's rainy Taxi is in ``P`` and so exact; its fickle passenger is drawn inside `step`.
     """
@@ -371,7 +360,7 @@ def _inexact(env: gymnasium.Env) -> str | None:
         return "its fickle passenger changes the destination outside P"
     while isinstance(env, gymnasium.Wrapper):
         if type(env) not in _TRANSPARENT:
-            return f"its wrapper {type(env).__name__} may change what P says"
+            return f"its wrapper {type(env).__name__} may change the dynamics in P"
         env = env.env
     return None
 
@@ -395,8 +384,7 @@ def _check_shapes(environment: Environment) -> None:
         array = getattr(environment, field)
         if array.shape != expected or array.dtype != dtype:
             raise SwiftRLError(
-                f"{environment.env_id}: {field} is {array.dtype} {array.shape}, expected {dtype.__name__} "
-                f"{expected}"
+                f"{environment.env_id}: {field} is {array.dtype} {array.shape}, expected {dtype.__name__} {expected}"
             )
 
 
@@ -418,8 +406,7 @@ def _check_dynamics(environment: Environment) -> None:
         raise SwiftRLError(f"{environment.env_id}: a probability is negative, expected 0 to 1")
     if environment.next_state.min() < 0 or environment.next_state.max() >= environment.n_states:
         raise SwiftRLError(
-            f"{environment.env_id}: a next state lies outside 0..{environment.n_states - 1}, the "
-            f"observation space"
+            f"{environment.env_id}: a next state lies outside 0..{environment.n_states - 1}, the observation space"
         )
     if not np.abs(environment.reward).max() <= np.finfo(np.float32).max:
         raise SwiftRLError(f"{environment.env_id}: a reward is not a finite number in single precision")

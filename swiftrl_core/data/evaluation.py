@@ -1,15 +1,15 @@
-"""How good a Q-table is: the exact return of its greedy policy, and the paper's Monte Carlo estimate.
+"""Quality of a Q-table: the exact return of its greedy policy, and the paper's Monte Carlo estimate.
 
-One FrozenLake return has a standard deviation of 0.44, so the mean of 1,000 episodes is known to 0.014
-only: too coarse to compare learners that differ by 0.01. The environments publish their dynamics, so the
-expectation itself is a few hundred small sums; the estimate stands beside it because the paper reports one.
+One FrozenLake return has a standard deviation of 0.44, so the mean of 1,000 episodes has a standard error of 0.014: too
+large to compare learners that differ by 0.01. The environments publish their dynamics, so the exact expectation takes
+only a few hundred small sums; the estimate is reported as well because the paper uses one.
 """
 
 import math
+from contextlib import closing
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from swiftrl_core.data.environments import Environment, resolve
 from swiftrl_core.util.checks import whole_number
@@ -18,7 +18,7 @@ from swiftrl_core.util.errors import SwiftRLError
 IMPOSED_STEP_LIMIT = 200
 """Steps after which an evaluation stops where the environment has no limit of its own.
 
-CliffWalking-v1 has none, and a policy that never arrives would have no finite return. 200 is Taxi's limit.
+CliffWalking-v1 has none, and a policy that never reaches the goal would have no finite return. 200 is Taxi's limit.
 """
 VALUE_TOLERANCE = 1e-10
 """Largest error of `value_iteration`, relative to the largest absolute reward."""
@@ -49,12 +49,11 @@ def value_iteration(environment: str | Environment, gamma: float) -> np.ndarray:
     SwiftRLError
         If gamma is out of range or ``P`` is not exact.
     """
-    environment = _exact(environment)
+    environment, reward, continues = _exact(environment)
     if not (isinstance(gamma, (int, float, np.number)) and 0 <= gamma < 1):
         raise SwiftRLError(f"gamma is {gamma!r}; value iteration needs a number of at least 0 and below 1")
     gamma = float(gamma)
-    reward = _expected_reward(environment)
-    continues = gamma * _continuation(environment)
+    continues = gamma * continues
     if gamma == 0:
         return reward
     scale = max(abs(bound) for bound in environment.reward_range)
@@ -115,12 +114,6 @@ def greedy_policy(q: np.ndarray, ties: Ties = "lowest") -> np.ndarray:
     raise SwiftRLError(f"ties is {ties!r}; expected 'lowest' or 'mean'")
 
 
-def uniform_policy(environment: str | Environment) -> np.ndarray:
-    """Return the policy that logged the data, every action equally likely, as (S, A) float64."""
-    environment = resolve(environment)
-    return np.full((environment.n_states, environment.n_actions), 1 / environment.n_actions)
-
-
 def exact_return(
     environment: str | Environment, q: np.ndarray, ties: Ties = "lowest", step_limit: int | None = None
 ) -> float:
@@ -144,6 +137,17 @@ def exact_return(
     ------
     SwiftRLError
         If the table does not fit the environment or holds a NaN, or ``P`` is not exact.
+
+    Examples
+    --------
+    A table of zeros always takes the lowest action, left, and never reaches the goal:
+
+    >>> import numpy as np
+    >>> from swiftrl_core import exact_return
+    >>> exact_return("frozenlake", np.zeros((16, 4)))
+    0.0
+    >>> round(exact_return("frozenlake", np.zeros((16, 4)), ties="mean"), 4)
+    0.0139
     """
     environment = resolve(environment)
     return policy_return(environment, _fitting_policy(environment, q, ties), step_limit)
@@ -168,13 +172,13 @@ def policy_return(environment: str | Environment, policy: np.ndarray, step_limit
     SwiftRLError
         If the policy does not fit the environment or is no distribution, or ``P`` is not exact.
     """
-    environment = _exact(environment)
+    environment, reward, continues = _exact(environment)
     policy = np.asarray(policy, np.float64)
-    _check_shape(environment, policy, "policy")
+    check_shape(environment, policy, "policy")
     if not (policy.min() >= 0 and np.allclose(policy.sum(axis=1), 1, rtol=0, atol=1e-9)):
         raise SwiftRLError("a policy holds action probabilities: each row must be non-negative and sum to 1")
-    reward = np.sum(policy * _expected_reward(environment), axis=1)
-    flow = policy[:, :, None] * _continuation(environment)
+    reward = np.sum(policy * reward, axis=1)
+    flow = policy[:, :, None] * continues
     source, *rest = np.nonzero(flow)
     target, weight = environment.next_state[source, *rest], flow[source, *rest]
     alive, total = environment.start, 0.0
@@ -194,8 +198,7 @@ def optimal_return(environment: str | Environment, step_limit: int | None = None
     SwiftRLError
         If ``P`` is not exact or the step limit is not a positive whole number.
     """
-    environment = _exact(environment)
-    reward, continues = _expected_reward(environment), _continuation(environment)
+    environment, reward, continues = _exact(environment)
     value = np.zeros(environment.n_states)
     for _ in range(_limit(environment, step_limit)):
         value = (reward + np.sum(continues * value[environment.next_state], axis=2)).max(axis=1)
@@ -238,41 +241,8 @@ def monte_carlo_return(
     return float(returns.mean()), float(returns.std(ddof=1) / math.sqrt(episodes))
 
 
-def policy_on_map(environment: str | Environment, q: np.ndarray) -> pd.DataFrame:
-    """Return the greedy policy tile by tile, for an environment whose states are the tiles of a letter map.
-
-    Parameters
-    ----------
-    environment : str or Environment
-        FrozenLake of any size: `desc` holds its map, a letter a tile.
-    q : (S, A) numbers
-        The Q-table.
-
-    Returns
-    -------
-    DataFrame
-        One row a state: row, column, tile (a letter), action (greedy, lowest of equals), value (its Q).
-
-    Raises
-    ------
-    SwiftRLError
-        If the environment has no map with a tile for each state, or the table does not fit.
-    """
-    environment = resolve(environment)
-    _check_shape(environment, q, "Q-table")
-    tiles = getattr(environment.make().unwrapped, "desc", None)
-    if tiles is None or np.size(tiles) != environment.n_states:
-        raise SwiftRLError(f"{environment.env_id} has no map with one tile a state; use FrozenLake")
-    row, column = np.divmod(np.arange(environment.n_states), np.shape(tiles)[1])
-    letters = [tile.decode() for tile in np.ravel(tiles)]
-    action = greedy_policy(q).argmax(axis=1)
-    return pd.DataFrame(
-        {"row": row, "column": column, "tile": letters, "action": action, "value": np.max(q, axis=1)}
-    )
-
-
 def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:
-    """Return the returns of episodes sampled from ``P``, (episodes,) float64."""
+    """Return the return of each episode sampled from ``P``, (episodes,) float64."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     running = np.arange(episodes)
@@ -288,10 +258,9 @@ def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int
 
 
 def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:
-    """Return the returns of episodes stepped in Gymnasium, (episodes,) float64."""
+    """Return the return of each episode stepped in Gymnasium, (episodes,) float64."""
     returns = np.zeros(episodes)
-    env = environment.make()
-    try:
+    with closing(environment.make()) as env:
         for episode in range(episodes):
             state, _ = env.reset(seed=seed if episode == 0 else None)
             for _ in range(_limit(environment, None)):
@@ -299,30 +268,19 @@ def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed
                 returns[episode] += reward
                 if terminated or truncated:
                     break
-    finally:
-        env.close()
     return returns
 
 
-def _exact(environment: str | Environment) -> Environment:
-    """Resolve an environment and refuse one whose ``P`` is not what `step` does."""
+def _exact(environment: str | Environment) -> tuple[Environment, np.ndarray, np.ndarray]:
+    """Return an environment whose ``P`` is exact, its expected rewards (S, A), the chances of going on (S, A, K)."""
     environment = resolve(environment)
     if environment.inexact:
         raise SwiftRLError(
-            f"{environment.env_id} with {environment.kwargs} has no exact evaluation: "
-            f"{environment.inexact}; use monte_carlo_return"
+            f"{environment.env_id} with {environment.kwargs} has no exact evaluation: {environment.inexact}; use "
+            "monte_carlo_return"
         )
-    return environment
-
-
-def _expected_reward(environment: Environment) -> np.ndarray:
-    """Return the expected immediate reward, (S, A) float64."""
-    return np.sum(environment.probability * environment.reward, axis=2)
-
-
-def _continuation(environment: Environment) -> np.ndarray:
-    """Return the probability of each outcome after which the episode goes on, (S, A, K) float64."""
-    return np.where(environment.terminated, 0.0, environment.probability)
+    reward = np.sum(environment.probability * environment.reward, axis=2)
+    return environment, reward, np.where(environment.terminated, 0.0, environment.probability)
 
 
 def _limit(environment: Environment, step_limit: int | None) -> int:
@@ -333,11 +291,12 @@ def _limit(environment: Environment, step_limit: int | None) -> int:
 
 def _fitting_policy(environment: Environment, q: np.ndarray, ties: Ties) -> np.ndarray:
     policy = greedy_policy(q, ties)
-    _check_shape(environment, policy, "Q-table")
+    check_shape(environment, policy, "Q-table")
     return policy
 
 
-def _check_shape(environment: Environment, table: np.ndarray, what: str) -> None:
+def check_shape(environment: Environment, table: np.ndarray, what: str) -> None:
+    """Raise `SwiftRLError` unless a table, called `what`, has the environment's shape (states, actions)."""
     expected = (environment.n_states, environment.n_actions)
     if table.shape != expected:
         raise SwiftRLError(f"the {what} has shape {table.shape}, but {environment.env_id} needs {expected}")

@@ -1,84 +1,72 @@
-"""The learner kernel from the paper's to a fast one, a step at a time: what an update costs, and what it learns.
+"""Experiment 11: the learner kernel from the paper's to a faster one, a step at a time.
 
-Every variant learns from the same chunks, by the same schedule: 2,000 DPUs would have chunks of these sizes, a few of
-them are simulated. Costs are those of the last launch, from a table that has been learned (zeros would be cheap).
-Quality is that of the averaged table after the same updates, against the same training in double precision.
+Every variant (`kernel_variants`) learns from the same chunks, by the same schedule: the chunks have the size that 2,000
+DPUs would have, and a few of them are simulated. Costs are those of the last launch, from a learned table (zeros would
+be cheap). Quality is that of the averaged table after the same updates, against the same training in double precision.
 
-Steps that leave every bit as it was are build switches (`pim.tuning`); each is built on top of those before it, and a
-table that differs from the paper's kernel's stops the study. What was not adopted is measured as well: by sources of
-its own in `dpu_src/study` where it changes bits, by a bound where more is not needed.
+A step that leaves another table than the paper's kernel stops the study. Variants that were not adopted are measured
+as well, or bounded where a bound is enough.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from swiftrl_core.backend import Evidence, Problem
-from swiftrl_core.backends.pim import kernels
-from swiftrl_core.backends.pim.backend import PimBackend
-from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.tuning import Step
-from swiftrl_core.data.datasets import Dataset, collect
+from swiftrl_core.data import collect
 from swiftrl_core.data.evaluation import exact_return
 from swiftrl_core.dpusim import MODEL_VERSION
-from swiftrl_core.dpusim.timing import launch_seconds, resolve_profile
-from swiftrl_core.experiments import doubles
-from swiftrl_core.learner import Bootstrap, Learner, NumberFormat, Sampling, random_states
-from swiftrl_core.learner.chunks import Chunks, split
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY, constant
-from swiftrl_core.training import aggregation
+from swiftrl_core.dpusim.timing import resolve_hardware
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary, check_size
+from swiftrl_core.experiments.grids import PAPER_CHUNK
+from swiftrl_core.experiments.kernel_variants import NAMES, TASKLETS, Kind, Variant, reference, run, variants
+from swiftrl_core.learner import Learner, NumberFormat, Sampling
+from swiftrl_core.plotting.style import PAGE_INCHES, colour, named, new_figure, note, style
+from swiftrl_core.sweeps.manifest import provenance
 from swiftrl_core.util.errors import SwiftRLError
 
-CHUNK = {"frozenlake": 500, "taxi": 2_500}
-"""Transitions of one of 2,000 DPUs, of the paper's 1,000,000 and 5,000,000."""
-TAU = 50
-ROUNDS = 2
-TASKLETS = (11, 16)
-"""As many as fill the pipeline, and as many as the smaller chip has."""
-STUDY = KERNEL_DIRECTORY / "study"
-NAMES = {
-    Step.KNOWN_COEFFICIENTS: "alpha, gamma known",
-    Step.CONSTANT_DIVISION: "division by shifts",
-    Step.CONSTANT_PRODUCTS: "products by shifts",
-    Step.INTEGER_COMPARISON: "integer comparison",
-    Step.KEPT_MAXIMA: "maxima kept",
-    Step.HELD_CHUNK: "chunk held in WRAM",
-    Step.FACTORED_LCG: "LCG by factors",
-}
-"""What tables and figures call a step."""
 COLUMNS = (
     *("environment", "number_format", "sampling", "step", "kind"),
     *("instructions", "cycles", "dma_cycles", "dma_bytes", "launch_ms", "saved", "speedup"),
     *("same_bits", "max_error", "exact_return", "dpus", "evidence", "hardware_profile", "model_version"),
 )
-
-
-class Kind(StrEnum):
-    """What a variant is to `--kernel paper`; `PAPER` is that, and in INT32 also the same with unreduced fractions."""
-
-    PAPER = "the paper's"
-    STEP = "same bits"
-    BOUND = "bound"
-    OTHER_BITS = "other bits"
-    OTHER_LEARNER = "other learner"
+LOOKS = {
+    Kind.PAPER: {"color": "#444444"},
+    Kind.STEP: {"color": colour(0)},
+    Kind.BOUND: {"fc": "white", "ec": colour(0), "ls": "--"},
+    Kind.OTHER_BITS: {"color": colour(1)},
+    Kind.OTHER_LEARNER: {"color": colour(2)},
+}
+"""Bars by kind of variant."""
+LABELS = {
+    Kind.PAPER: "the paper's kernel",
+    Kind.STEP: "step, built on those above: the same bits",
+    Kind.BOUND: "bound, modelled",
+    Kind.OTHER_BITS: "alternative to the last step: other bits",
+    Kind.OTHER_LEARNER: "tasklets, frozen bootstrap",
+}
+SAVED = "#dddddd"
+BAR_INCHES = 0.155
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to study: which learners (environment, number format, sampling), and on how many simulated DPUs each."""
+    """Learners to study (environment, number format, sampling), and the number of simulated DPUs for each."""
 
     cases: tuple[tuple[str, str, str], ...]
     dpus: int
 
 
-_ALL = tuple(itertools.product(CHUNK, ("INT32", "FP32"), ("SEQ", "STR", "RAN")))
+_ALL = tuple(itertools.product(PAPER_CHUNK, ("INT32", "FP32"), ("SEQ", "STR", "RAN")))
 SIZES = {
     "smoke": Size(
         (("frozenlake", "INT32", "SEQ"), ("frozenlake", "INT32", "RAN"), ("frozenlake", "FP32", "SEQ")),
@@ -89,61 +77,21 @@ SIZES = {
 }
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A kernel to run: its name, what it is to the paper's, the problem it gets, and how it is built.
-
-    Its source is the backend's own kernel where none is named.
-    """
-
-    name: str
-    kind: Kind
-    problem: Problem
-    steps: tuple[Step, ...] = ()
-    source: Path | None = None
-    tasklets: int = 1
-    scaled_index: bool = False
-
-    def build(self) -> Path:
-        """Return its program, from the cache where it was built before."""
-        if self.tasklets > 1:
-            return kernels.compile_learner(self.problem, self.tasklets, kernel="tuned", for_hardware=False)
-        return kernels.compile_steps(self.problem, self.steps, self.source)
-
-
-@dataclass(frozen=True)
-class Unreduced(Problem):
-    """An INT32 problem with the paper's coefficients, alpha * 10,000 and gamma * 10,000, each divided by 10,000 again.
-
-    The authors' INT32 kernel has not been released; this is ours with their scale. It makes the same numbers as with
-    fractions in lowest terms, as long as products fit 32 bits (`fixed_point.h`).
-    """
-
-    def arguments(self, chunks: Chunks) -> np.ndarray:
-        """Return every core's `learner_args`; see `Problem.arguments`."""
-        args = super().arguments(chunks)
-        for name in ("alpha", "gamma"):
-            factor = constant("INT32_SCALE") // args[f"{name}_scale"]
-            args[name] *= factor
-            args[f"{name}_scale"] *= factor
-        return args
-
-
-def measure(profile: str) -> pd.DataFrame:
+def measure(size: str) -> pd.DataFrame:
     """Run every variant of every case.
 
     Parameters
     ----------
-    profile : str
-        A name of `SIZES`.
+    size : str
+        A key of `SIZES`.
 
     Returns
     -------
     DataFrame of `COLUMNS`, a row a variant, in the order of the steps; all times and counts are simulated
         instructions, cycles, dma_cycles, dma_bytes : of an update, on average, in the last launch.
-        launch_ms : of 50 episodes, as long as the slowest of the simulated DPUs takes.
-        saved : share of the cycles of the step before; of what is no step, of the last step's, and of a bound, of the
-        cycles of the step that it is a bound for. NaN in the first row.
+        launch_ms : of 50 episodes, on the slowest of the simulated DPUs.
+        saved : share of the cycles of the step before; for a variant that is no step, of the last step's cycles, and
+        for a bound, of the cycles of the step that it bounds. NaN in the first row.
         speedup : cycles of `--kernel paper`, the last row of kind `Kind.PAPER`, over these.
         same_bits : whether the table is the paper's kernel's, bit for bit; None where nothing was run.
         max_error, exact_return : of the averaged table, values; the error to the same training in double precision.
@@ -153,22 +101,87 @@ def measure(profile: str) -> pd.DataFrame:
     SwiftRLError
         If there is no such size, or a step that must leave every bit as it was does not.
     """
-    if profile not in SIZES:
-        raise SwiftRLError(f"size is {profile!r}: choose one of {', '.join(SIZES)}")
-    size = SIZES[profile]
+    check_size(size, SIZES)
     rows: list[dict] = []
-    for environment, number_format, sampling in size.cases:
-        rows += _case(environment, NumberFormat(number_format), Sampling(sampling), size.dpus)
+    for environment, number_format, sampling in SIZES[size].cases:
+        rows += _case(environment, NumberFormat(number_format), Sampling(sampling), SIZES[size].dpus)
     return pd.DataFrame(rows)[list(COLUMNS)]
 
 
+def _case(environment: str, number_format: NumberFormat, sampling: Sampling, dpus: int) -> list[dict]:
+    """Return the rows of one learner."""
+    dataset = collect(environment, PAPER_CHUNK[environment] * dpus, seed=0)
+    learner = Learner(sampling=sampling, number_format=number_format, reward_range=dataset.reward_range)
+    problem = Problem(learner, dataset.n_states, dataset.n_actions)
+    tried = list(variants(problem))
+    with ThreadPoolExecutor() as pool:
+        programs = list(pool.map(Variant.build, tried))
+    exact = cache(lambda scaled: reference(dataset, learner, dpus, scaled_index=scaled))
+    rows: list[dict] = []
+    papers_table = None
+    for variant, program in zip(tried, programs, strict=True):
+        cost, table = run(variant, program, dataset, dpus)
+        papers_table = table if papers_table is None else papers_table
+        same = table.dtype == papers_table.dtype and np.array_equal(
+            table.view(np.uint32), papers_table.view(np.uint32)
+        )
+        if variant.kind in (Kind.PAPER, Kind.STEP) and not same:
+            raise SwiftRLError(
+                f"{environment} {number_format} {sampling}: {variant.name!r} leaves another table than the paper's "
+                "kernel; it must leave the same bits, or be no step"
+            )
+        before = next((row for row in reversed(rows) if row["kind"] in (Kind.PAPER, Kind.STEP)), None)
+        values = variant.problem.learner.to_values(table).reshape(dataset.n_states, dataset.n_actions)
+        rows.append(
+            {"step": variant.name, "kind": variant.kind, **cost}
+            | {"saved": 1 - cost["cycles"] / before["cycles"] if before else np.nan, "same_bits": same}
+            | {"max_error": float(np.abs(values - exact(variant.scaled_index)).max())}
+            | {"exact_return": exact_return(environment, values), "evidence": Evidence.SIMULATED.value}
+        )
+        if variant.name == NAMES[Step.KEPT_MAXIMA]:
+            rows.append(_hidden_transfers(rows[-1]))
+    about = {
+        "environment": environment,
+        "number_format": number_format.value,
+        "sampling": sampling.value,
+        "dpus": dpus,
+        "hardware_profile": resolve_hardware(None).name,
+        "model_version": MODEL_VERSION,
+    }
+    baseline = [row for row in rows if row["kind"] == Kind.PAPER][-1]
+    return [row | about | {"speedup": baseline["cycles"] / row["cycles"]} for row in rows]
+
+
+def _hidden_transfers(before: dict) -> dict:
+    """Return a bound for double buffering: the kernel before, with all its transfers hidden behind its instructions.
+
+    A transfer stops the tasklet that issues it, so prefetching takes a second tasklet. The bound charges nothing for
+    it, nor for the synchronisation of the two.
+    """
+    cycles = before["cycles"] - before["dma_cycles"]
+    share = cycles / before["cycles"]
+    profile = resolve_hardware(None)
+    kernel_ms = before["launch_ms"] - 1e3 * profile.launch_s
+    return before | {
+        "step": "double buffering",
+        "kind": Kind.BOUND,
+        "cycles": cycles,
+        "launch_ms": 1e3 * profile.launch_s + kernel_ms * share,
+        "saved": 1 - share,
+        "same_bits": None,
+        "max_error": np.nan,
+        "exact_return": np.nan,
+        "evidence": Evidence.MODELLED.value,
+    }
+
+
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each step saved at least and at most, in percent of the cycles, and what became of it.
+    """Return the least and the most that each step saved, in percent of the cycles, and whether it was adopted.
 
     Returns
     -------
     DataFrame
-        step, kind, cases, saved_least, saved_most, and in which case most, verdict.
+        step, kind, cases, saved_least, saved_most, most_in (the case of saved_most), verdict.
     """
     found = []
     for (step, kind), own in table[table["saved"].notna()].groupby(["step", "kind"], sort=False):
@@ -197,169 +210,107 @@ _VERDICTS = {
 }
 
 
-def variants(problem: Problem) -> Iterator[Variant]:
-    """Yield what there is to run for a problem: the paper's kernel, then steps one by one, then what else was tried."""
-    learner = problem.learner
-    if learner.number_format == NumberFormat.INT32:
-        yield Variant("paper, unreduced", Kind.PAPER, Unreduced(**vars(problem)))
-        yield Variant("paper, lowest terms", Kind.PAPER, problem)
-    else:
-        yield Variant("paper", Kind.PAPER, problem)
-    tuned = kernels.steps_of(problem, "tuned")
-    for count, step in enumerate(tuned, 1):
-        yield Variant(NAMES[step], Kind.STEP, problem, tuned[:count])
-    if learner.sampling == Sampling.RAN:
-        source = STUDY / "scaled_index.c"
-        yield Variant("scaled index", Kind.OTHER_BITS, problem, tuned, source, scaled_index=True)
-    if learner.number_format == NumberFormat.INT32:
-        binary = replace(problem, learner=replace(learner, number_format=NumberFormat.INT32_POW2))
-        steps = kernels.steps_of(binary, "tuned")
-        yield Variant("scale 2^13", Kind.OTHER_BITS, binary, steps)
-        yield Variant("fused update", Kind.OTHER_BITS, binary, steps, STUDY / "fused_update.c")
-    if learner.sampling == Sampling.SEQ:
-        frozen = replace(problem, learner=replace(learner, bootstrap=Bootstrap.FROZEN))
-        for tasklets in TASKLETS:
-            yield Variant(f"{tasklets} tasklets", Kind.OTHER_LEARNER, frozen, tasklets=tasklets)
+@style()
+def fig_kernel_study(table: pd.DataFrame) -> Figure:
+    """Draw the cycles of an update after each step, and in grey the cycles that the step saved.
 
-
-def _case(environment: str, number_format: NumberFormat, sampling: Sampling, dpus: int) -> list[dict]:
-    """Return the rows of one learner."""
-    dataset = collect(environment, CHUNK[environment] * dpus, seed=0)
-    learner = Learner(sampling=sampling, number_format=number_format, reward_range=dataset.reward_range)
-    problem = Problem(learner, dataset.n_states, dataset.n_actions)
-    tried = list(variants(problem))
-    with ThreadPoolExecutor() as pool:
-        programs = list(pool.map(Variant.build, tried))
-    exact = cache(lambda scaled: reference(dataset, learner, dpus, scaled_index=scaled))
-    rows: list[dict] = []
-    papers_table = None
-    for variant, program in zip(tried, programs, strict=True):
-        cost, table = _run(variant, program, dataset, dpus)
-        papers_table = table if papers_table is None else papers_table
-        same = table.dtype == papers_table.dtype and np.array_equal(
-            table.view(np.uint32), papers_table.view(np.uint32)
-        )
-        if variant.kind in (Kind.PAPER, Kind.STEP) and not same:
-            raise SwiftRLError(
-                f"{environment} {number_format} {sampling}: {variant.name!r} leaves another table than the paper's "
-                "kernel; it must leave the same bits, or be no step"
-            )
-        before = next((row for row in reversed(rows) if row["kind"] in (Kind.PAPER, Kind.STEP)), None)
-        values = variant.problem.learner.to_values(table).reshape(dataset.n_states, dataset.n_actions)
-        rows.append(
-            {"step": variant.name, "kind": variant.kind, **cost}
-            | {"saved": 1 - cost["cycles"] / before["cycles"] if before else np.nan, "same_bits": same}
-            | {"max_error": float(np.abs(values - exact(variant.scaled_index)).max())}
-            | {"exact_return": exact_return(environment, values), "evidence": Evidence.SIMULATED.value}
-        )
-        if variant.name == NAMES[Step.KEPT_MAXIMA]:
-            rows.append(_hidden_transfers(rows[-1]))
-    about = {
-        "environment": environment,
-        "number_format": number_format.value,
-        "sampling": sampling.value,
-        "dpus": dpus,
-        "hardware_profile": resolve_profile(None).name,
-        "model_version": MODEL_VERSION,
-    }
-    baseline = [row for row in rows if row["kind"] == Kind.PAPER][-1]
-    return [row | about | {"speedup": baseline["cycles"] / row["cycles"]} for row in rows]
-
-
-def _run(variant: Variant, program: Path, dataset: Dataset, dpus: int) -> tuple[dict, np.ndarray]:
-    """Train on simulated DPUs; return the costs of the last launch and the averaged table (entries,), raw."""
-    chunks = split(dataset, variant.problem.learner, dpus)
-    machine = open_dpu_set(dpus, program, platform="simulator")
-    backend = PimBackend(variant.problem, machine, variant.tasklets)
-    table = np.zeros(variant.problem.entries, variant.problem.learner.dtype)
-    try:
-        backend.load(chunks)
-        for _ in range(ROUNDS):
-            table = aggregation.mean(backend.run_round(table, TAU).tables)
-        runs = machine.last_run
-    finally:
-        backend.close()
-    updates = len(dataset) * TAU
-    cost = {
-        "instructions": sum(int(run.instructions.sum()) for run in runs) / updates,
-        "cycles": sum(run.cycles for run in runs) / updates,
-        "dma_cycles": sum(float(run.dma_cycles.sum()) for run in runs) / updates,
-        "dma_bytes": sum(int(run.dma_bytes_read.sum() + run.dma_bytes_written.sum()) for run in runs)
-        / updates,
-        "launch_ms": 1e3 * launch_seconds(resolve_profile(None), max(run.cycles for run in runs)),
-    }
-    return cost, table
-
-
-def _hidden_transfers(before: dict) -> dict:
-    """Return a bound for double buffering: the kernel before, with all its transfers hidden behind its instructions.
-
-    A transfer stops the tasklet that asks for it, so it takes a second tasklet to fetch ahead. Nothing is charged for
-    that one here, nor for what the two would have to tell each other.
-    """
-    cycles = before["cycles"] - before["dma_cycles"]
-    share = cycles / before["cycles"]
-    profile = resolve_profile(None)
-    kernel_ms = before["launch_ms"] - 1e3 * profile.launch_s
-    return before | {
-        "step": "double buffering",
-        "kind": Kind.BOUND,
-        "cycles": cycles,
-        "launch_ms": 1e3 * profile.launch_s + kernel_ms * share,
-        "saved": 1 - share,
-        "same_bits": None,
-        "max_error": np.nan,
-        "exact_return": np.nan,
-        "evidence": Evidence.MODELLED.value,
-    }
-
-
-def reference(dataset: Dataset, learner: Learner, cores: int, *, scaled_index: bool = False) -> np.ndarray:
-    """Return the table of the same training in double precision, float64 (states, actions).
+    A row for each number format and sampling, a column for each environment. STR is left out: it differs from SEQ only
+    in its transfers.
 
     Parameters
     ----------
-    dataset : Dataset
-    learner : Learner
-        Its sampling orders the transitions.
-    cores : int
-    scaled_index : bool
-        RAN draws as `dpu_src/study/scaled_index.c` does, not as `lcg_below`.
+    table : DataFrame
+        As `measure` returns it.
     """
-    parts = np.array_split(doubles.records(dataset), cores)  # contiguous, the first ones a row longer
-    states = random_states(0, np.arange(cores))
-    orders = [
-        list(_orders(learner.sampling, len(part), state, scaled_index))
-        for part, state in zip(parts, states, strict=True)
-    ]
-    q = np.zeros((dataset.n_states, dataset.n_actions))
-    for number in range(ROUNDS):
-        tables = np.repeat(q[np.newaxis], cores, axis=0)
-        for table, part, order in zip(tables, parts, orders, strict=True):
-            for episode in order[number * TAU : (number + 1) * TAU]:
-                doubles.learn(table, part[episode], learner.alpha, learner.gamma)
-        q = tables.mean(axis=0)
-    return q
-
-
-def _orders(sampling: Sampling, rows: int, state: np.uint32, scaled_index: bool) -> Iterator[np.ndarray]:
-    """Yield the rows of each episode, in the order in which a core of this generator's state learns from them."""
-    if sampling != Sampling.RAN:
-        stride = constant("STR_STRIDE") if sampling == Sampling.STR else 1
-        order = np.concatenate([np.arange(offset, rows, stride) for offset in range(stride)])
-        yield from itertools.repeat(order, TAU * ROUNDS)
-        return
-    draws = _lcg(state, rows * TAU * ROUNDS)
-    below: Callable[[np.ndarray], np.ndarray] = (
-        (lambda x: x.astype(np.uint64) * np.uint64(rows) >> np.uint64(32))
-        if scaled_index
-        else (lambda x: (x ^ x >> np.uint32(16)) % np.uint32(rows))
+    table = table[table["sampling"] != "STR"]
+    learners = table[["number_format", "sampling"]].drop_duplicates().to_records(index=False).tolist()
+    environments = list(dict.fromkeys(table["environment"]))
+    cases = {key: own for key, own in table.groupby(["number_format", "sampling", "environment"], sort=False)}
+    bars = [max(len(own) for key, own in cases.items() if key[:2] == learner) for learner in learners]
+    figure = new_figure(PAGE_INCHES, 0.9 + BAR_INCHES * (sum(bars) + 3.2 * len(bars)))
+    panels = figure.subplots(
+        len(learners), len(environments), squeeze=False, sharex="row", height_ratios=bars
     )
-    yield from below(draws).reshape(-1, rows).astype(np.int64)
+    for line, learner in zip(panels, learners, strict=True):
+        for axes, environment in zip(line, environments, strict=True):
+            own = cases.get((*learner, environment))
+            if own is None:
+                axes.set_axis_off()
+                continue
+            _waterfall(axes, own)
+            axes.set_title(f"{named(environment)}, {learner[0]}, {learner[1]}", loc="left")
+    for axes in panels[-1]:
+        axes.set_xlabel("cycles / update")
+    kinds = [kind for kind in LOOKS if kind in set(table["kind"])]
+    handles = [Patch(**LOOKS[kind], label=LABELS[kind]) for kind in kinds]
+    handles.append(Patch(color=SAVED, label="saved"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+    note(figure, _sentences(table))
+    return figure
 
 
-def _lcg(state: np.uint32, count: int) -> np.ndarray:
-    """Return the next numbers of `lcg.h`'s generator, uint32 (count,): x_n = a^n x_0 + c (1 + a + ... + a^(n-1))."""
-    powers = np.multiply.accumulate(np.full(count, 1664525, np.uint32), dtype=np.uint32)
-    sums = np.cumsum(np.concatenate([np.ones(1, np.uint32), powers[:-1]]), dtype=np.uint32)
-    return powers * np.uint32(state) + sums * np.uint32(1013904223)
+def _waterfall(axes: Axes, own: pd.DataFrame) -> None:
+    """Draw a learner's variants from top to bottom."""
+    before, widest = None, own["cycles"].max()
+    for place, row in enumerate(own.itertuples()):
+        axes.barh(place, row.cycles, height=0.72, **LOOKS[row.kind])
+        end = row.cycles
+        if before is not None and before > row.cycles:
+            axes.barh(place, before - row.cycles, left=row.cycles, height=0.72, color=SAVED)
+            end = before
+        text = f"{row.instructions:,.0f} instr., {row.speedup:.{2 - (row.speedup >= 10)}f}x"
+        axes.text(end + widest * 0.01, place, text, va="center", size=6)
+        if row.kind in (Kind.PAPER, Kind.STEP):
+            before = row.cycles
+    axes.set_yticks(range(len(own)), own["step"])
+    axes.tick_params(axis="y", length=0)
+    axes.set(ylim=(len(own) - 0.4, -0.6), xlim=(0, widest * 1.32))
+
+
+def _sentences(table: pd.DataFrame) -> list[str]:
+    first = table.iloc[0]
+    return [
+        f"Simulated, except the bound: {first['hardware_profile']}, model version {first['model_version']}, "
+        f"{first['dpus']} DPUs with the chunks of 2,000 DPUs, the second launch of 50 episodes. Instructions are "
+        "those of all tasklets together.",
+        "Speed-ups are over --kernel paper with one tasklet, which in INT32 is 'paper, lowest terms'.",
+    ]
+
+
+def summary_kernel_study(table: pd.DataFrame) -> Summary:
+    """Return the total effect of the steps for each learner, and the speed-up of tasklets."""
+    sentences = []
+    for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
+        paper, tuned = (own[own["kind"] == kind].iloc[-1] for kind in (Kind.PAPER, Kind.STEP))
+        sentence = (
+            f"{named(case[0])}, {case[1]}, {case[2]}: an update takes {paper['instructions']:.0f} instructions with "
+            f"--kernel paper and {tuned['instructions']:.0f} with --kernel tuned, a speed-up of {tuned['speedup']:.2f} "
+            f"for the same table, which differs from double precision by at most {tuned['max_error']:.1g}; 50 episodes "
+            f"take {tuned['launch_ms']:.3g} ms instead of {paper['launch_ms']:.3g} (simulated)."
+        )
+        tasklets = own[own["kind"] == Kind.OTHER_LEARNER]
+        if len(tasklets):
+            best = tasklets.loc[tasklets["speedup"].idxmax()]
+            sentence += (
+                f" With a frozen bootstrap, which is another learner, {best['step']} give {best['speedup']:.1f} times "
+                "the update rate."
+            )
+        sentences.append(sentence)
+    return Summary(sentences)
+
+
+def manifest(table: pd.DataFrame, size: str) -> dict[str, Any]:
+    """Return the origin of a study of a size."""
+    return provenance() | {
+        "size": size,
+        "evidence": sorted(set(table["evidence"])),
+        "hardware_profile": table["hardware_profile"].iloc[0],
+        "model_version": table["model_version"].iloc[0],
+    }
+
+
+EXPERIMENT = Experiment(
+    id="11_kernel_study",
+    question="How many instructions does an update need on a DPU, if not one bit of what it learns may change?",
+    figures=(Plot("kernel_study", fig_kernel_study, summary=summary_kernel_study),),
+)

@@ -1,305 +1,200 @@
-"""The roofline of the update: operations and bytes counted, ceilings and speeds measured on one core of this machine.
+"""Experiment 08: the roofline, the limits of an update on this CPU and on a DPU."""
 
-An update of Q-learning does few operations for each byte it touches. How few is counted here from the rule of
-`dpu_src/td_update.h`; how fast memory and arithmetic can be at best is measured by `roofline.c` in the same run as the
-learners themselves. Beside it stands one DPU: its ceilings follow from the hardware profile, its speed is simulated.
-"""
+from typing import Any
 
-import ctypes
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import Self
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-import numpy as np
-import pyarrow as pa
+from swiftrl_core.experiments import roofline_probe as probe
+from swiftrl_core.experiments.experiment import Experiment, Plot, Summary
+from swiftrl_core.plotting import captions
+from swiftrl_core.plotting.style import PAGE_INCHES, colour, mark_of, named, new_figure, note, style
 
-from swiftrl_core.backend import Problem, open_backend
-from swiftrl_core.data.datasets import Dataset, collect
-from swiftrl_core.dpusim import MODEL_VERSION
-from swiftrl_core.dpusim.timing import dma_cycles, resolve_profile
-from swiftrl_core.dpusim.validation.published import SATURATING_TASKLETS
-from swiftrl_core.experiments import doubles
-from swiftrl_core.learner import Learner
-from swiftrl_core.learner.chunks import split
-from swiftrl_core.sweeps.probe import Probe
-from swiftrl_core.sweeps.results import column
-from swiftrl_core.util import toolchain
-
-SOURCE = Path(__file__).parent / "roofline.c"
-RECORD_BYTES = 8
-ENTRY_BYTES = 4
-AUTHORS_RECORD_BYTES = 24
-AUTHORS_ENTRY_BYTES = 8
-"""Of the shape of the authors' released code: doubles (`cpu/rivals.c`)."""
-DMA_BLOCK_BYTES = 2048
-HOST = "one core of this CPU"
-DPU = "one DPU"
-CACHES = {"L1": 16 << 10, "L2": 256 << 10}
-"""Bytes to read again and again, few enough for the cache of that name."""
-PEAKS = {"vectors": "peak_vector", "scalar": "peak_scalar"}
-"""Name to function of roofline.c."""
-LEARNERS = {
-    "engine, cores in vectors": "FP32",
-    "one update after the other": "FP32",
-    "authors' shape, doubles": "FP64",
-}
-"""On this CPU, name to number format."""
-DPU_PEAKS = {f"{SATURATING_TASKLETS}+ tasklets": 1, "1 tasklet": SATURATING_TASKLETS}
-"""Name to cycles from one instruction to the next."""
-PASSES = 4
-"""Of a learner over its data in a measurement."""
-READ_BYTES = 128 << 20
-"""Of a measurement of a cache."""
-PEAK_STEPS = 200_000
-
-
-@dataclass(frozen=True)
-class Work:
-    """What an update costs, as counted, on average over a data set.
-
-    Attributes
-    ----------
-    operations : float
-        Arithmetic on values: comparisons of the maximum, two products, two sums, a difference.
-    bytes_touched : float
-        Loads and stores: the record, the next state's row, the entry twice.
-    bytes_streamed : float
-        Of these, the record: a pass reads each once, while the table stays in the caches.
-    """
-
-    operations: float
-    bytes_touched: float
-    bytes_streamed: float
-
-
-def count(dataset: Dataset, record_bytes: int = RECORD_BYTES, entry_bytes: int = ENTRY_BYTES) -> Work:
-    """Count the operations and bytes of a Q-learning update from the rule, with the data's share of terminations.
-
-    Every update takes a difference, a product and a sum. One that bootstraps also compares its way through the next
-    state's row, A - 1 times, multiplies by gamma and adds the reward.
-    """
-    bootstraps = 1 - float(np.mean(dataset.terminated))
-    operations = 3 + bootstraps * (dataset.n_actions - 1 + 2)
-    touched = record_bytes + 2 * entry_bytes + bootstraps * dataset.n_actions * entry_bytes
-    return Work(operations, touched, record_bytes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speed(
-    Probe,
-    kind_of_run="Speed",
-    found=pa.schema(
-        [
-            column("value", pa.float64()),
-            column("unit", pa.string()),
-            # of a learner's update
-            column("ns_per_update", pa.float64(), nullable=True),
-            column("operations", pa.float64(), nullable=True),
-            column("bytes_touched", pa.float64(), nullable=True),
-            column("bytes_streamed", pa.float64(), nullable=True),
-            column("evidence", pa.string()),
-            column("hardware_profile", pa.string(), nullable=True),
-            column("model_version", pa.string(), nullable=True),
-            column("source", pa.string()),
-        ]
-    ),
-):
-    """A ceiling of a machine, or how fast a learner is on it.
-
-    Attributes
-    ----------
-    machine : str
-        `HOST` or `DPU`.
-    kind : str
-        bandwidth (bytes/s), peak (operations/s) or learner (operations/s).
-    name : str
-        A cache's, or memory; a key of `PEAKS`, `DPU_PEAKS` or `LEARNERS`.
-    environment, number_format : str
-        Of a learner.
-    transitions : int
-        Of a learner's data.
-    cores : int
-        Virtual cores of the engine.
-    passes : int
-        Over its data, of the simulated DPU.
-    bytes_read : int
-        Of a bandwidth of this CPU: how much is read, again and again.
-    repetitions : int
-        Measurements on this CPU, of a few milliseconds, so that some of them are undisturbed; the best counts.
-    """
-
-    machine: str
-    kind: str
-    name: str
-    environment: str | None = None
-    number_format: str | None = None
-    transitions: int | None = None
-    cores: int | None = None
-    passes: int | None = None
-    bytes_read: int | None = None
-    repetitions: int | None = None
-
-    @property
-    def updates(self) -> int:
-        """What an estimate weighs it by; reading and computing at the peak count as an update a repetition."""
-        return (self.transitions or 1) * (self.passes or 1) * (self.repetitions or 1)
-
-    def small(self, times: int) -> Self:
-        """Return the same with fewer repetitions, or on a DPU with fewer passes."""
-        few = {name: min(times, own) for name in ("passes", "repetitions") if (own := getattr(self, name))}
-        return replace(self, **few)
-
-    def measure(self) -> dict:
-        """Measure, simulate or compute it."""
-        return dict.fromkeys(_OPTIONAL) | _SPEEDS[self.machine, self.kind](self)
-
-
-# --- this CPU ---------------------------------------------------------------------------------------------
-
-
-def _host_bandwidth(speed: Speed) -> dict:
-    words = np.ones(speed.bytes_read // 8, np.uint64)
-    passes = max(1, READ_BYTES // speed.bytes_read)
-    read = partial(_library().read_stream, words.ctypes.data, len(words), passes)
-    rate = passes * speed.bytes_read / _least(read, speed.repetitions)
-    return _rate(rate, "bytes/s", "measured", f"roofline.c: reads {speed.bytes_read:,} bytes")
-
-
-def _host_peak(speed: Speed) -> dict:
-    function, sink = getattr(_library(), PEAKS[speed.name]), ctypes.c_float()
-    work = partial(function, PEAK_STEPS, 0.999, 0.001, ctypes.byref(sink))
-    rate = work() / _least(work, speed.repetitions)
-    return _rate(rate, "operations/s", "measured", "roofline.c: FP32 products and sums, not fused")
-
-
-def _host_learner(speed: Speed) -> dict:
-    dataset = collect(speed.environment, speed.transitions, seed=0)
-    if LEARNERS[speed.name] == "FP64":
-        work = count(dataset, AUTHORS_RECORD_BYTES, AUTHORS_ENTRY_BYTES)
-        return _learner(_doubles(dataset, speed.repetitions), work, "measured")
-    backend = ("cpu", {"threads": 1}) if speed.cores > 1 else ("cpu-local", {})
-    return _learner(_update_seconds(dataset, speed, *backend), count(dataset), "measured")
-
-
-def _update_seconds(dataset: Dataset, speed: Speed, backend: str, options: dict) -> float:
-    """Return the processor seconds an update takes: what more passes cost more, so that setting up does not count."""
-    learner = Learner(reward_range=dataset.reward_range)
-    problem = Problem(learner, dataset.n_states, dataset.n_actions)
-    zeros = np.zeros(problem.entries, learner.dtype)
-    opened = open_backend(backend, problem, speed.cores, **options)
-    try:
-        opened.load(split(dataset, learner, speed.cores))
-        few, many = (
-            _least(lambda passes=passes: opened.run_round(zeros, passes), speed.repetitions)
-            for passes in (PASSES, 3 * PASSES)
-        )
-    finally:
-        opened.close()
-    return (many - few) / (len(dataset) * 2 * PASSES)
-
-
-def _doubles(dataset: Dataset, repetitions: int) -> float:
-    """Return the processor seconds an update takes in double precision."""
-    records, q = doubles.records(dataset), np.zeros((dataset.n_states, dataset.n_actions))
-    return _least(lambda: doubles.learn(q, records, 0.1, 0.95), repetitions) / len(dataset)
-
-
-# --- a DPU: its ceilings follow from the hardware profile and the DMA's formula ---------------------------
-
-
-def _dpu_bandwidth(speed: Speed) -> dict:
-    server = resolve_profile(None)
-    if speed.name == "WRAM":
-        rate, source = ENTRY_BYTES * server.clock_hz, f"hardware profile {server.name}: a 4-byte load a cycle"
-    else:
-        rate = DMA_BLOCK_BYTES * server.clock_hz / dma_cycles(DMA_BLOCK_BYTES)
-        source = f"PrIM's fit: DMA of {DMA_BLOCK_BYTES:,} bytes"
-    return _rate(rate, "bytes/s", "modelled", source) | {"hardware_profile": server.name}
-
-
-def _dpu_peak(speed: Speed) -> dict:
-    server, cycles = resolve_profile(None), DPU_PEAKS[speed.name]
-    often = "1 instruction a cycle" if cycles == 1 else f"one in {cycles} cycles"
-    found = _rate(
-        server.clock_hz / cycles, "operations/s", "modelled", f"hardware profile {server.name}: {often}"
-    )
-    return found | {"hardware_profile": server.name}
-
-
-def _dpu_learner(speed: Speed) -> dict:
-    server, dataset = resolve_profile(None), collect(speed.environment, speed.transitions, seed=0)
-    learner = Learner(number_format=speed.number_format, reward_range=dataset.reward_range)
-    problem = Problem(learner, dataset.n_states, dataset.n_actions)
-    opened = open_backend("pim", problem, 1, hardware=server.name)
-    try:
-        opened.load(split(dataset, learner, 1))
-        table = opened.run_round(np.zeros(problem.entries, learner.dtype), 1).tables[0]  # zeros are cheap
-        kernel = opened.run_round(table, speed.passes).kernel_s
-        evidence = str(opened.evidence)
-    finally:
-        opened.close()
-    simulated = (
-        {"hardware_profile": server.name, "model_version": MODEL_VERSION} if evidence == "simulated" else {}
-    )
-    launch = server.launch_s if simulated else 0.0
-    seconds = (kernel - launch) / (len(dataset) * speed.passes)
-    return _learner(seconds, count(dataset), evidence) | simulated
-
-
-# --- rows -------------------------------------------------------------------------------------------------
-
-_SPEEDS = {
-    (HOST, "bandwidth"): _host_bandwidth,
-    (HOST, "peak"): _host_peak,
-    (HOST, "learner"): _host_learner,
-    (DPU, "bandwidth"): _dpu_bandwidth,
-    (DPU, "peak"): _dpu_peak,
-    (DPU, "learner"): _dpu_learner,
-}
-_OPTIONAL = (
+MARKS = "os^Dv"
+SHADES = {"frozenlake": 0, "taxi": 1}
+LINES = ("-", "--", ":")
+"""Line styles of the ceilings, the highest first."""
+SHOWN = (
+    *("machine", "kind", "name", "environment", "number_format", "value", "unit"),
     *("ns_per_update", "operations", "bytes_touched", "bytes_streamed"),
-    *("hardware_profile", "model_version"),
+    *("evidence", "hardware_profile", "model_version", "source"),
 )
+"""Columns of the table."""
 
 
-def _rate(value: float, unit: str, evidence: str, source: str) -> dict:
-    return {"value": float(value), "unit": unit, "evidence": evidence, "source": source}
+def _speeds(
+    transitions: int, cores: int, repetitions: int, memory: int, dpu_transitions: int, passes: int
+) -> tuple[dict[str, Any], ...]:
+    """Return grids of the ceilings and learners of one core of this CPU, then of one DPU.
 
-
-def _learner(seconds: float, work: Work, evidence: str) -> dict:
-    """Return the columns of a learner that takes so many seconds for an update."""
-    source = "Q-learning SEQ; operations and bytes counted from td_update.h"
+    `memory` is the number of bytes to read from memory, more than the caches hold.
+    """
+    environments = ("frozenlake", "taxi")
+    host = {"machine": probe.HOST, "repetitions": repetitions}
+    learns = host | {"kind": "learner", "environment": environments, "transitions": transitions}
+    dpu = {"machine": probe.DPU}
     return (
-        _rate(work.operations / seconds, "operations/s", evidence, source)
-        | {"ns_per_update": seconds * 1e9}
-        | asdict(work)
+        *(
+            host | {"kind": "bandwidth", "name": name, "bytes_read": size}
+            for name, size in {**probe.CACHES, "memory": memory}.items()
+        ),
+        host | {"kind": "peak", "name": tuple(probe.PEAKS)},
+        dpu | {"kind": "bandwidth", "name": ("WRAM", "MRAM")},
+        dpu | {"kind": "peak", "name": tuple(probe.DPU_PEAKS)},
+        *(
+            learns
+            | {"name": name, "number_format": number_format, "cores": cores if "vectors" in name else 1}
+            for name, number_format in probe.LEARNERS.items()
+        ),
+        dpu
+        | {"kind": "learner", "name": "kernel, 1 tasklet", "environment": environments}
+        | {"number_format": ("INT32", "FP32"), "transitions": dpu_transitions, "passes": passes},
     )
 
 
-def _least(work: Callable[[], object], repetitions: int) -> float:
-    """Return the least processor seconds of several runs, all threads together.
+SIZES = {
+    "smoke": _speeds(50_000, 128, 5, 64 << 20, 1_000, 2),
+    "quick": _speeds(1_000_000, 2000, 25, 256 << 20, 4_000, 10),
+    "paper": _speeds(1_000_000, 2000, 50, 256 << 20, 8_000, 50),
+}
 
-    A ceiling is what the machine can do at best, and a machine that others use, too, is at its best now and then only.
-    Processor time leaves out when it was theirs.
+
+def table_roofline(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns `SHOWN` of the rows."""
+    return rows[list(SHOWN)]
+
+
+@style()
+def fig_roofline(rows: pd.DataFrame) -> Figure:
+    """Draw ceilings and learners of this CPU and of a DPU: operations a second against operations a byte.
+
+    A learner's mark counts every byte it touches, its tick only those it must stream from memory.
     """
-    work()
-    return min(_processor_seconds(work) for _ in range(repetitions))
+    table = table_roofline(rows)
+    figure = new_figure(PAGE_INCHES, 3.7)
+    panels = figure.subplots(1, table["machine"].nunique(), squeeze=False)[0]
+    for axes, (machine, own) in zip(panels, table.groupby("machine", sort=False), strict=True):
+        ceilings, learners = own[own["kind"] != "learner"], own[own["kind"] == "learner"]
+        low = (learners["operations"] / learners["bytes_touched"]).min() / 8
+        high = _streamed(learners).max() * 20
+        _ceilings(axes, ceilings, low, high)
+        kinds = _learners(axes, learners)
+        axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations a byte")
+        peaks, roofs = (ceilings.loc[ceilings["kind"] == kind, "value"] for kind in ("peak", "bandwidth"))
+        axes.set_ylim(min(learners["value"].min() / 5, low * roofs.min()), peaks.max() * 3)
+        axes.set_title(f"{machine}: {' and '.join(sorted(set(own['evidence'])))}")
+        axes.legend(handles=kinds, frameon=False, loc="lower right", fontsize=6.5)
+    shades = [Line2D([], [], lw=3, color=colour(SHADES[name]), label=named(name)) for name in SHADES]
+    figure.legend(handles=shades, loc="outside upper center", ncols=2, frameon=False)
+    panels[0].set_ylabel("operations / s")
+    note(figure, _sentences(table))
+    return figure
 
 
-def _processor_seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
+def summary_host(rows: pd.DataFrame) -> Summary:
+    """Return how close the learners come to the ceilings of this CPU."""
+    host = rows[rows["machine"] == probe.HOST]
+    ceiling = host.set_index("name")["value"]
+    sentences = []
+    for row in host[host["kind"] == "learner"].itertuples():
+        rate = row.bytes_streamed / row.ns_per_update * 1e9
+        sentences.append(
+            f"{named(row.environment)}, {row.name}: {row.ns_per_update:.2f} ns an update (measured). It streams "
+            f"{rate / 1e9:.2g} GB/s, {rate / ceiling['memory']:.0%} of the memory's bandwidth, and does "
+            f"{row.value / ceiling['vectors']:.1%} of the operations that vectors could."
+        )
+    return Summary(sentences)
 
 
-def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(toolchain.compile_shared_library([SOURCE])))
-    pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-    library.read_stream.argtypes = [pointer, number, number]
-    library.read_stream.restype = ctypes.c_uint64
-    for function in (library.peak_vector, library.peak_scalar):
-        function.argtypes, function.restype = [number, real, real, ctypes.POINTER(real)], number
-    return library
+def summary_dpu(rows: pd.DataFrame) -> Summary:
+    """Return how close the kernel comes to the ceilings of a DPU."""
+    dpu = rows[rows["machine"] == probe.DPU]
+    ceiling = dpu.set_index("name")["value"]
+    sentences = []
+    for row in dpu[dpu["kind"] == "learner"].itertuples():
+        slots = row.ns_per_update * 1e-9 * ceiling["1 tasklet"]
+        rate = row.bytes_streamed / row.ns_per_update * 1e9
+        sentences.append(
+            f"{named(row.environment)} {row.number_format}: {row.ns_per_update / 1e3:.1f} µs an update ("
+            f"{row.evidence}), the time of {slots:.0f} instructions of one tasklet for {row.operations:.1f} operations."
+            f" It streams {rate / 1e6:.2g} MB/s, {rate / ceiling['MRAM']:.1%} of the MRAM's bandwidth (modelled)."
+        )
+    return Summary(sentences)
+
+
+def summary_roofline(rows: pd.DataFrame) -> Summary:
+    """Return how close learners come to the ceilings of this CPU and of a DPU."""
+    return Summary((*summary_host(rows), *summary_dpu(rows)))
+
+
+def _streamed(learners: pd.DataFrame) -> pd.Series:
+    return learners["operations"] / learners["bytes_streamed"]
+
+
+def _ceilings(axes: Axes, ceilings: pd.DataFrame, low: float, high: float) -> None:
+    peaks = ceilings[ceilings["kind"] == "peak"].sort_values("value", ascending=False)
+    roofs = ceilings[ceilings["kind"] == "bandwidth"].sort_values("value", ascending=False)
+    top = peaks["value"].max()
+    for roof, line in zip(roofs.itertuples(), LINES, strict=False):
+        ridge = top / roof.value
+        axes.plot([low, ridge], [low * roof.value, top], color="black", lw=0.9, ls=line)
+        axes.text(
+            low * 1.25,
+            low * 1.25 * roof.value,
+            f"{roof.name}, {_giga(roof.value)}B/s",
+            va="center",
+            size=6,
+            bbox={"fc": "white", "ec": "none", "pad": 0.6},
+        )
+    for peak, line in zip(peaks.itertuples(), LINES, strict=False):
+        start = peak.value / roofs["value"].max()
+        axes.plot([start, high], [peak.value, peak.value], color="black", lw=0.9, ls=line)
+        axes.annotate(
+            f"{peak.name}, {_giga(peak.value)}op/s",
+            (high / 1.1, peak.value),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="right",
+            size=6,
+        )
+
+
+def _learners(axes: Axes, learners: pd.DataFrame) -> list[Line2D]:
+    """Draw the learners; return handles for a legend of their marks."""
+    kinds = {}
+    for row, streamed in zip(learners.itertuples(), _streamed(learners), strict=True):
+        kind = f"{row.name}, {row.number_format}"
+        mark = MARKS[len(kinds)] if kind not in kinds else kinds[kind].get_marker()
+        look = {"marker": mark, "ls": "none", "ms": 5.5, **mark_of(row.evidence)}
+        kinds[kind] = Line2D([], [], color="#444444", label=kind, **look)
+        touched, shade = row.operations / row.bytes_touched, colour(SHADES[row.environment])
+        axes.plot([touched, streamed], [row.value] * 2, color=shade, lw=0.7)
+        axes.plot(streamed, row.value, "|", ms=6, mew=1.2, color=shade)
+        axes.plot(touched, row.value, color=shade, **look)
+    return list(kinds.values())
+
+
+def _giga(value: float) -> str:
+    """Return a rate with its prefix."""
+    return f"{value / 1e9:.3g} G" if value >= 1e9 else f"{value / 1e6:.3g} M"
+
+
+def _sentences(table: pd.DataFrame) -> list[str]:
+    modelled = table.loc[table["evidence"] == "modelled", "source"]
+    return [
+        "Marks count every byte that an update touches; ticks at the other end of a line only the streamed record.",
+        "Filled: measured here on one core. Hollow: simulated.",
+        captions.simulator(table),
+        f"Ceilings of the DPU are modelled ({'; '.join(dict.fromkeys(modelled))}).",
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="08_roofline",
+    question="What limits an update, on this CPU and on a DPU?",
+    sizes=SIZES,
+    figures=(Plot("roofline", fig_roofline, table_roofline, summary_roofline),),
+    of=probe.Speed,
+)

@@ -1,6 +1,6 @@
-"""Controls for a notebook: choose cores, tau, algorithm and number format, and see the lake and the return again.
+"""Interactive controls for the quickstart: cores, tau, algorithm and number format, with the policy and the return.
 
-Every change trains anew, in the engine on the CPU, whose tables are a DPU's bit for bit; times play no part here.
+Every change trains again, on the CPU engine, whose tables equal a DPU's bit for bit. No times are shown.
 """
 
 import base64
@@ -9,37 +9,40 @@ import time
 from typing import Any
 
 import ipywidgets
-import pandas as pd
 from matplotlib.figure import Figure
 
-from swiftrl_core.data import evaluation
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.data.environments import Environment
-from swiftrl_core.experiments import figures
+from swiftrl_core.experiments.quickstart import (
+    fig_learning_curve,
+    fig_policy,
+    policy_on_map,
+    train_with_curve,
+)
 from swiftrl_core.learner import Algorithm, Learner, NumberFormat
-from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.training.loop import Schedule
 from swiftrl_core.util.errors import SwiftRLError
 
 CORES = (1, 4, 16, 64, 250, 1000, 2000)
 TAUS = (1, 2, 5, 10, 20, 50, 100)
 CURVE_POINTS = 40
-"""Of a learning curve, at most; each takes an exact evaluation."""
+"""Maximum number of points in a learning curve; each takes an exact evaluation."""
 PIXELS_PER_INCH = 110
 
 
 class Explorer(ipywidgets.VBox):
-    """Controls over a lake and a learning curve that follow them.
+    """Controls with the policy and the learning curve of their values.
 
     Parameters
     ----------
     environment : Environment
         FrozenLake of any size.
     dataset : Dataset
-        What to learn from.
+        Data to learn from.
     episodes : int
-        Passes over it.
+        Passes over the data.
     seed : int
-        Of the cores' generators.
+        Seed of the cores' generators.
     gamma : float
 
     Attributes
@@ -47,8 +50,8 @@ class Explorer(ipywidgets.VBox):
     cores, tau : ipywidgets.SelectionSlider
     algorithm, number_format : ipywidgets.Dropdown
     lake, curve : ipywidgets.Image
-    told : ipywidgets.HTML
-        What was done, in a sentence; or why it could not be.
+    message : ipywidgets.HTML
+        A sentence on the training, or its error.
     """
 
     def __init__(
@@ -61,7 +64,6 @@ class Explorer(ipywidgets.VBox):
     ) -> None:
         self._environment, self._dataset = environment, dataset
         self._episodes, self._seed, self._gamma = episodes, seed, gamma
-        self._optimum = evaluation.exact_return(environment, evaluation.value_iteration(environment, gamma))
         slider, menu = ipywidgets.SelectionSlider, ipywidgets.Dropdown
         few = [count for count in CORES if count <= len(dataset)]
         taus = [tau for tau in TAUS if tau <= episodes]
@@ -74,26 +76,19 @@ class Explorer(ipywidgets.VBox):
         self.algorithm = menu(options=list(map(str, Algorithm)), description="algorithm")
         self.number_format = menu(options=list(map(str, NumberFormat)), description="numbers")
         self.lake, self.curve = (ipywidgets.Image(format="png", width=360) for _ in range(2))
-        self.told = ipywidgets.HTML()
+        self.message = ipywidgets.HTML()
         choices = (self.cores, self.tau, self.algorithm, self.number_format)
         pictures = ipywidgets.HBox(
             [self.lake, self.curve], layout=ipywidgets.Layout(align_items="flex-start")
         )
-        super().__init__(
-            [
-                ipywidgets.HBox(choices[:2]),
-                ipywidgets.HBox(choices[2:]),
-                self.told,
-                pictures,
-            ]
-        )
+        super().__init__([ipywidgets.HBox(choices[:2]), ipywidgets.HBox(choices[2:]), self.message, pictures])
         self.add_class("swiftrl-explorer")
         self._train()
         for control in choices:
             control.observe(lambda _: self._train(), names="value")
 
     def _train(self) -> None:
-        """Learn with the controls' values, and show what came out."""
+        """Train with the values of the controls, and show the result."""
         start = time.perf_counter()
         try:
             learner = Learner(
@@ -103,38 +98,25 @@ class Explorer(ipywidgets.VBox):
                 reward_range=self._dataset.reward_range,
             )
             schedule = Schedule(self.cores.value, self._episodes, self.tau.value, self._seed)
-            table, curve = self._learn(learner, schedule)
+            label = f"{learner.algorithm} {learner.number_format}"
+            result, curve = train_with_curve(
+                self._environment, self._dataset, learner, schedule, "cpu", label, CURVE_POINTS
+            )
         except SwiftRLError as error:
-            self.told.value = f"<b>{error}</b>"
+            self.message.value = f"<b>{error}</b>"
             return
-        self.lake.value = _png(figures.fig_policy(evaluation.policy_on_map(self._environment, table)))
-        self.curve.value = _png(figures.fig_learning_curve(curve))
-        reached = curve["exact_return"].iloc[-1]
-        often = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"
-        self.told.value = (
-            f"{len(self._dataset) * self._episodes:,} updates on {schedule.cores:,} cores, averaged {often}: "
-            f"exact return {reached:.4f} of {self._optimum:.4f}, "
+        self.lake.value = _png(fig_policy(policy_on_map(self._environment, result.q_table)))
+        self.curve.value = _png(fig_learning_curve(curve))
+        reached, optimum = curve[["exact_return", "optimum"]].iloc[-1]
+        interval = "every episode" if schedule.tau == 1 else f"every {schedule.tau} episodes"
+        self.message.value = (
+            f"{len(self._dataset) * self._episodes:,} updates on {schedule.cores:,} cores, averaged {interval}: "
+            f"exact return {reached:.4f} of {optimum:.4f}, "
             f"shown after {time.perf_counter() - start:.1f} s"
         )
 
-    def _learn(self, learner: Learner, schedule: Schedule) -> tuple[Any, pd.DataFrame]:
-        """Return the learned table and the exact return after some of the rounds."""
-        every = -(-len(schedule.rounds) // CURVE_POINTS)
-        points, rounds, done = [], 0, 0
-
-        def record(episodes: int, table: Any) -> None:
-            nonlocal rounds, done
-            rounds, done = rounds + 1, done + episodes
-            if rounds % every == 0 or done == schedule.episodes:
-                points.append((done, evaluation.exact_return(self._environment, table)))
-
-        result = train(self._dataset, learner, schedule, "cpu", on_round=record)
-        curve = pd.DataFrame(points, columns=["episodes", "exact_return"])
-        run = f"{learner.algorithm} {learner.number_format}"
-        return result.q_table, curve.assign(run=run, optimum=self._optimum)
-
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add the lake as a picture, for where a notebook is only read."""
+        """Add the policy as a picture, for viewers without widgets."""
         shown = super()._repr_mimebundle_(**options)
         if isinstance(shown, dict):
             shown["image/png"] = base64.b64encode(self.lake.value).decode()

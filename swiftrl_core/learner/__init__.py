@@ -1,10 +1,12 @@
-"""What is learned, and how: the learner, its number formats, and the layout that host and kernels share."""
+"""Learners, their number formats, and the memory layout shared by host and kernels."""
 
+from swiftrl_core.learner.generators import random_states
 from swiftrl_core.learner.learner import (
     BEYOND_THE_PAPER,
     CHOICES,
     LARGEST_COEFFICIENT_ERROR,
     MOST_TRANSITIONS,
+    SOMETIMES_IGNORED,
     Aggregation,
     Algorithm,
     AlphaSchedule,
@@ -13,21 +15,9 @@ from swiftrl_core.learner.learner import (
     NumberFormat,
     Sampling,
     Update,
-    random_states,
 )
 
 __all__ = [
-    "BEYOND_THE_PAPER",
-    "CHOICES",
-    "LARGEST_COEFFICIENT_ERROR",
-    "MOST_TRANSITIONS",
-    "Aggregation",
-    "Algorithm",
-    "AlphaSchedule",
-    "Bootstrap",
-    "Learner",
-    "NumberFormat",
-    "Sampling",
-    "Update",
-    "random_states",
-]
+    "BEYOND_THE_PAPER", "CHOICES", "LARGEST_COEFFICIENT_ERROR", "MOST_TRANSITIONS", "SOMETIMES_IGNORED", "Aggregation",
+    "Algorithm", "AlphaSchedule", "Bootstrap", "Learner", "NumberFormat", "Sampling", "Update", "random_states",
+]  # fmt: skip

@@ -1,10 +1,10 @@
-"""A data set as the kernels read it: packed 8-byte records, cut into one contiguous chunk per core."""
+"""A data set as the kernels read it: packed 8-byte records, cut into one contiguous chunk for each core."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner, Sampling
 from swiftrl_core.learner.layout import constant, struct
 from swiftrl_core.util.errors import SwiftRLError
@@ -21,7 +21,7 @@ class Chunks:
     starts : int64 array (cores + 1,)
         Chunk i is records[starts[i]:starts[i + 1]].
     numbers : int64 array (cores,)
-        Which core owns chunk i: its number seeds its random generator.
+        The number of the core that owns chunk i, which seeds its random generator.
     """
 
     records: np.ndarray
@@ -43,8 +43,22 @@ class Chunks:
         return self.records[self.starts[core] : self.starts[core + 1]]
 
 
+def lengths(rows: int, cores: int) -> np.ndarray:
+    """Return the rows of each core's chunk, int64 (cores,): the first (rows mod cores) chunks hold one row more."""
+    short, longer = divmod(rows, cores)
+    return np.where(np.arange(cores) < longer, short + 1, short)
+
+
 def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
-    """Pack a data set and cut it into contiguous chunks; the first (rows mod cores) hold one row more.
+    """Pack a data set and cut it into contiguous chunks, of the lengths that `lengths` gives.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    learner : Learner
+        Its number format is that of the records' rewards; in REV each chunk is reversed.
+    cores : int
+        Number of chunks, from 1 to the number of rows.
 
     Raises
     ------
@@ -57,17 +71,15 @@ def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
         raise SwiftRLError(
             f"{cores} cores for {rows:,} transitions: use from 1 to {rows:,} cores, one transition or more each"
         )
-    short, longer = divmod(rows, cores)
-    starts = np.zeros(cores + 1, np.int64)
-    np.cumsum(np.where(np.arange(cores) < longer, short + 1, short), out=starts[1:])
+    starts = np.concatenate(([0], np.cumsum(lengths(rows, cores))))
     records = pack(dataset, learner)
     if learner.sampling == Sampling.REV:
-        records = turn_round(records, starts)
+        records = _reversed(records, starts)
     return Chunks(records, starts, np.arange(cores))
 
 
-def turn_round(records: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the records with each chunk's in reverse order, so that SEQ over them is REV over the data."""
+def _reversed(records: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the records with those of each chunk in reverse order, so that SEQ over them is REV over the data."""
     mirrored = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts))
     return records[mirrored - np.arange(len(records))]
 

@@ -1,6 +1,6 @@
-"""The host's side of `dpu_src/fixed_point.h`: coefficients, the proof that products fit, the error bound.
+"""The host's side of `dpu_src/fixed_point.h`: coefficients, and the proof that products fit.
 
-The header states the two rules and derives the range and the bound; this module evaluates them for a learner.
+The header states the two rules and derives the range; this module evaluates them for a learner.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,12 @@ FEWEST_BITS = 8
 """Coefficients of INT32_POW2 have 13 bits where products allow it, and never under 8 (0.4 % of 1)."""
 LARGEST_ENTRY = 2**30 - 1
 """Update vr: no entry of a round's table is larger, so that it and its deviation together fit 32 bits."""
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What an integer kernel multiplies and divides (or shifts) by, and what that implies.
+    """The integers that a fixed-point kernel multiplies and divides (or shifts) by, and the range of its values.
 
     Attributes
     ----------
@@ -33,7 +34,7 @@ class Coefficients:
     low, high : int
         Smallest and largest value an entry of the table can take, in units; in update vr the first round's.
     largest_deviation : int
-        Update vr: how far from the round's table an entry may get, in units, with all products still fitting.
+        Update vr: the largest distance of an entry to the round's table, in units, at which all products fit.
     """
 
     scale: int
@@ -49,31 +50,12 @@ class Coefficients:
 
     @property
     def largest_gap(self) -> float:
-        """Update vr: the largest |Tbar - Qbar|, in units, that a round may start with; see `fixed_point.h`."""
+        """Update vr: the largest `|Tbar - Qbar|`, in units, that a round may start with; see `fixed_point.h`."""
         return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
-
-    def error_bound(self, alpha: float, gamma: float, averagings: int = 0) -> float:
-        """Return the largest possible distance to exact arithmetic, in values (not units); see `fixed_point.h`.
-
-        Of update td with a constant alpha. Of update vr it is known where it rests: 1 / (1 - gamma) units at most.
-
-        Parameters
-        ----------
-        alpha, gamma : float
-            What the exact computation uses.
-        averagings : int
-            How often tables were averaged; each adds half a unit.
-        """
-        alpha_off = abs(float(self.alpha_used) - alpha)
-        gamma_off = abs(float(self.gamma_used) - gamma)
-        largest = max(self.high, -self.low)
-        step_error = 1 + alpha_off * (self.high - self.low)
-        units = (1 + gamma_off * largest + step_error / alpha) / (1 - gamma) + averagings / 2
-        return units / self.scale
 
 
 def decimal_coefficients(
-    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+    alpha: float, gamma: float, rewards: Range, *, decaying_alpha: bool = False, vr: bool = False
 ) -> Coefficients:
     """Return the INT32 rule's coefficients: fractions in lowest terms, values in units of 1/10,000.
 
@@ -85,8 +67,8 @@ def decimal_coefficients(
         Discount, at least 0 and below 1; likewise.
     rewards : (float, float)
         Smallest and largest reward.
-    decays : bool
-        alpha is `td_update.h`'s h / (h + (h - g) n) instead, gamma being g / h; what is returned for alpha holds h and the
+    decaying_alpha : bool
+        alpha is `td_update.h`'s h / (h + (h - g) n) instead, gamma being g / h; the coefficients then hold h and the
         largest denominator.
     vr : bool
         Products are those of update vr; that its first round fits is proved here, the rest when a round begins.
@@ -101,7 +83,7 @@ def decimal_coefficients(
     if step == 0 or discount == 1:
         raise _not_representable("INT32", alpha, gamma, "a multiple of 1/10,000")
     over, under = step.numerator, step.denominator
-    if decays:
+    if decaying_alpha:
         over = discount.denominator
         under = over + (over - discount.numerator) * constant("VISITS_LIMIT")
         step = Fraction(over, under)
@@ -131,7 +113,7 @@ def decimal_coefficients(
 
 
 def binary_coefficients(
-    alpha: float, gamma: float, rewards: tuple[float, float], *, decays: bool = False, vr: bool = False
+    alpha: float, gamma: float, rewards: Range, *, decaying_alpha: bool = False, vr: bool = False
 ) -> Coefficients:
     """Return the INT32_POW2 rule's coefficients: shifts by up to 13 bits, values in units of 2^-13.
 
@@ -150,7 +132,7 @@ def binary_coefficients(
             break
     else:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
-    largest_alpha = 1.0 if decays else alpha
+    largest_alpha = 1.0 if decaying_alpha else alpha
     alpha_bits = _most_bits(largest_alpha, _width(low, high, vr))
     if alpha_bits is None:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
@@ -177,7 +159,7 @@ def binary_coefficients(
     )
 
 
-def _range(scale: int, rewards: tuple[float, float], discount: Fraction) -> tuple[int, int]:
+def _range(scale: int, rewards: Range, discount: Fraction) -> tuple[int, int]:
     """Return the smallest and largest entry of a table that starts at zero, in units (derived in fixed_point.h)."""
     least = min(0, round(rewards[0] * scale))
     most = max(0, round(rewards[1] * scale))
@@ -196,7 +178,7 @@ def _most_bits(alpha: float, width: int) -> int | None:
     return None
 
 
-def _overflow(name: str, alpha: float, gamma: float, rewards: tuple[float, float]) -> SwiftRLError:
+def _overflow(name: str, alpha: float, gamma: float, rewards: Range) -> SwiftRLError:
     return SwiftRLError(
         f"{name} cannot hold alpha {alpha:g}, gamma {gamma:g} with rewards from {rewards[0]:g} to {rewards[1]:g}: "
         "a product could pass 32 bits; use FP32, or an alpha and a gamma that are simpler fractions (0.1, 0.95)"

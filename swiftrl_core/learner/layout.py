@@ -1,4 +1,4 @@
-"""What the host shares with the kernels, read from `dpu_src/layout.h`, the one place where it is written."""
+"""Constants and structs that host and kernels share, read from `dpu_src/layout.h`, where they are defined."""
 
 import functools
 import re
@@ -29,7 +29,7 @@ def struct(name: str, value: np.dtype) -> np.dtype:
     name : str
         `transition` or `learner_args`.
     value : dtype
-        What `value_t` is in this build: float32 or int32.
+        The type of `value_t` in this build: float32 or int32.
 
     Raises
     ------
@@ -38,6 +38,11 @@ def struct(name: str, value: np.dtype) -> np.dtype:
     """
     kinds = {"uint32_t": np.dtype("<u4"), "int32_t": np.dtype("<i4"), "value_t": np.dtype(value)}
     return np.dtype([(member, kinds[kind]) for kind, member in _structs()[name]])
+
+
+def kernel_headers() -> list[Path]:
+    """Return the kernels' headers, which C for the host may include."""
+    return sorted(KERNEL_DIRECTORY.glob("*.h"))
 
 
 @functools.cache

@@ -1,7 +1,11 @@
-"""What to train: a learner is algorithm x sampling x number format, with alpha, gamma and epsilon."""
+"""A learner: algorithm x sampling x number format, with alpha, gamma and epsilon.
 
-from dataclasses import dataclass
-from enum import StrEnum
+The fields of `Learner` are the one place where a choice is spelled in Python. The columns of a run, the options of the
+command line and the switches of the kernels are derived from them.
+"""
+
+from dataclasses import dataclass, fields
+from enum import EnumType, StrEnum
 from functools import cached_property
 from math import isfinite
 from types import MappingProxyType
@@ -11,17 +15,18 @@ import numpy as np
 from swiftrl_core.learner import fixed_point
 from swiftrl_core.learner.layout import constant, struct
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.settings import setting
 
 
 class Algorithm(StrEnum):
-    """Q-learning bootstraps from the largest next value, SARSA from the next action it draws itself."""
+    """Q-learning bootstraps from the largest next value, SARSA from the value of the next action it draws."""
 
     Q_LEARNING = "q_learning"
     SARSA = "sarsa"
 
 
 class Sampling(StrEnum):
-    """The order of a pass over a chunk: sequential, strided by four, random with replacement, or from the end."""
+    """The order of a pass over a chunk: sequential, strided by four, random with replacement, or reversed."""
 
     SEQ = "SEQ"
     STR = "STR"
@@ -30,7 +35,7 @@ class Sampling(StrEnum):
 
 
 class NumberFormat(StrEnum):
-    """How a Q-value is kept: IEEE single precision, or fixed point in units of 1/10,000 or of 2^-13."""
+    """The type of a Q-value: IEEE single precision, or fixed point in units of 1/10,000 or of 2^-13."""
 
     FP32 = "FP32"
     INT32 = "INT32"
@@ -38,7 +43,7 @@ class NumberFormat(StrEnum):
 
 
 class Aggregation(StrEnum):
-    """How the cores' tables become one: see `swiftrl_core.training.aggregation`."""
+    """How the host combines the cores' tables: see `swiftrl_core.training.aggregation`."""
 
     MEAN = "mean"
     VISITED = "visited"
@@ -46,76 +51,52 @@ class Aggregation(StrEnum):
 
 
 class Update(StrEnum):
-    """What a core does with a transition: the paper's temporal difference, or the variance-reduced one."""
+    """The update rule: the paper's temporal difference, or the variance-reduced one."""
 
     TD = "td"
     VR = "vr"
 
 
 class AlphaSchedule(StrEnum):
-    """How the learning rate goes on within a round: it stays, or it falls with a pair's updates."""
+    """The learning rate within a round: constant, or falling with the number of updates of a pair."""
 
     CONSTANT = "constant"
     RESCALED_LINEAR = "rescaled_linear"
 
 
 class Bootstrap(StrEnum):
-    """Whose values a target takes: the table's as it is now, or as it was when the pass over the chunk began."""
+    """Where a target takes its values: from the table as it is now, or as it was when the pass began."""
 
     CURRENT = "current"
     FROZEN = "frozen"
 
 
-CHOICES = MappingProxyType(
-    {
-        "algorithm": Algorithm,
-        "sampling": Sampling,
-        "number_format": NumberFormat,
-        "aggregation": Aggregation,
-        "update": Update,
-        "alpha_schedule": AlphaSchedule,
-        "bootstrap": Bootstrap,
-    }
-)
-"""What a learner is made of, name to kind."""
-
-BEYOND_THE_PAPER = MappingProxyType(
-    {
-        "aggregation": Aggregation.MEAN,
-        "update": Update.TD,
-        "alpha_schedule": AlphaSchedule.CONSTANT,
-        "bootstrap": Bootstrap.CURRENT,
-    }
-)
-"""Choices that came later, name to the paper's own."""
-
-
 MOST_TRANSITIONS = 2**32 - 1
-"""What a word counts: of one core (`struct learner_args` of layout.h), or of cores that draw together."""
+"""The largest chunk of a core that `struct learner_args` of layout.h can count."""
 LARGEST_COEFFICIENT_ERROR = 0.05
-"""How far, relative to what was asked, fixed point may move alpha and 1 - gamma before it refuses."""
+"""The largest relative error of alpha and 1 - gamma that fixed point accepts."""
 
 
 @dataclass(frozen=True)
 class Learner:
-    """One way to learn, complete and checked.
+    """Everything that decides how a core learns from its chunk; checked, and immutable.
 
     Parameters
     ----------
     algorithm : Algorithm or str
         `q_learning` or `sarsa`.
     sampling : Sampling or str
-        `SEQ`, `STR` or `RAN`; beyond the paper `REV`, the chunk from its end to its front.
+        `SEQ`, `STR` or `RAN`; beyond the paper `REV`, the chunk from its end to its start.
     number_format : NumberFormat or str
         `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13).
     alpha : float
-        Learning rate, above 0 and at most 1. The authors' code uses 0.1. Without meaning in `rescaled_linear`.
+        Learning rate, above 0 and at most 1. The authors' code uses 0.1. `rescaled_linear` ignores it.
     gamma : float
-        Discount, at least 0 and at most 1 (below 1 in fixed point). The authors' code uses 0.95.
+        Discount factor, at least 0 and at most 1 (below 1 in fixed point). The authors' code uses 0.95.
     epsilon : float
         SARSA's probability of a random next action, from 0 to 1. The authors' code uses 0.1.
     reward_range : (float, float)
-        Smallest and largest reward the learner will meet; fixed point proves with it that no product overflows.
+        Smallest and largest reward in the data; fixed point uses it to prove that no product overflows.
     aggregation : Aggregation or str
         `mean` (the paper's), `visited` or `count`: see `swiftrl_core.training.aggregation`.
     update : Update or str
@@ -124,29 +105,64 @@ class Learner:
         `constant` (the paper's), or `rescaled_linear`: 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round,
         on its core. See `dpu_src/td_update.h`.
     bootstrap : Bootstrap or str
-        `current` (the paper's), or `frozen`, periodic Q-learning: see `dpu_src/td_update.h`. Frozen, a DPU's tasklets can
-        share a chunk (`dpu_src/tasklet_learner.c`), since pairs then learn independently of each other within a pass.
-        For q_learning in SEQ or REV. What sarsa and RAN draw depends on the order of all updates, which tasklets
-        would have to keep, so that nothing could be shared; STR's order within a pair could be kept, but differs from
-        SEQ's in nothing that is known to matter.
+        `current` (the paper's), or `frozen`, periodic Q-learning: see `dpu_src/td_update.h`. With frozen targets, pairs
+        learn independently of each other within a pass, so a DPU's tasklets can share a chunk
+        (`dpu_src/tasklet_learner.c`). For q_learning with SEQ or REV only: the draws of sarsa and RAN depend on the
+        order of all updates, which tasklets would have to keep; STR differs from SEQ only in the order within a
+        pair, which has no known benefit.
 
     Raises
     ------
     SwiftRLError
-        If a value is out of range, choices do not go together, or fixed point cannot hold the combination.
+        If a value is out of range, choices do not go together, or fixed point cannot represent the combination.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Learner
+    >>> learner = Learner("sarsa", number_format="INT32", alpha=0.25)
+    >>> learner.used()
+    {'alpha_used': 0.25, 'gamma_used': 0.95}
+    >>> learner.to_raw([0.5])
+    array([5000], dtype=int32)
     """
 
-    algorithm: Algorithm = Algorithm.Q_LEARNING
-    sampling: Sampling = Sampling.SEQ
-    number_format: NumberFormat = NumberFormat.FP32
-    alpha: float = 0.1
-    gamma: float = 0.95
-    epsilon: float = 0.1
+    algorithm: Algorithm = setting(
+        Algorithm.Q_LEARNING,
+        "bootstrap from the largest next value, or from the value of the next action",
+        switch=True,
+    )
+    sampling: Sampling = setting(
+        Sampling.SEQ,
+        "order of a pass over a chunk: sequential, strided by four, random or reversed",
+        switch=True,
+    )
+    number_format: NumberFormat = setting(
+        NumberFormat.FP32, "single precision, or fixed point in units of 1/10,000 or of 2^-13", switch=True
+    )
+    alpha: float = setting(0.1, "learning rate", ignored_by="alpha_schedule")
+    gamma: float = setting(0.95, "discount factor")
+    epsilon: float = setting(0.1, "probability of a random next action in SARSA", ignored_by="algorithm")
     reward_range: tuple[float, float] = (0.0, 1.0)
-    aggregation: Aggregation = Aggregation.MEAN
-    update: Update = Update.TD
-    alpha_schedule: AlphaSchedule = AlphaSchedule.CONSTANT
-    bootstrap: Bootstrap = Bootstrap.CURRENT
+    aggregation: Aggregation = setting(
+        Aggregation.MEAN,
+        "average over all cores, over those that visited a pair, or weighted by visits",
+        beyond_the_paper=True,
+    )
+    update: Update = setting(
+        Update.TD, "update rule: temporal difference, or variance-reduced", beyond_the_paper=True, switch=True
+    )
+    alpha_schedule: AlphaSchedule = setting(
+        AlphaSchedule.CONSTANT,
+        "constant alpha, or 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round",
+        beyond_the_paper=True,
+        switch=True,
+    )
+    bootstrap: Bootstrap = setting(
+        Bootstrap.CURRENT,
+        "source of the targets: the current table, or the table at the start of the pass over the chunk",
+        beyond_the_paper=True,
+        switch=True,
+    )
 
     def __post_init__(self) -> None:
         for name, kind in CHOICES.items():
@@ -164,9 +180,9 @@ class Learner:
                 "update vr does not apply to sarsa: its targets are means of maxima, which q_learning bootstraps from; "
                 "use q_learning, or update td"
             )
-        if self.freezes:
+        if self.frozen_bootstrap:
             self._require_an_order_of_pairs()
-        if self.decays and self.gamma == 1:
+        if self.decaying_alpha and self.gamma == 1:
             raise SwiftRLError(
                 "gamma is 1, at which alpha_schedule rescaled_linear never falls: use gamma below 1, or constant"
             )
@@ -180,7 +196,7 @@ class Learner:
             raise SwiftRLError(f"alpha is {self.alpha:g}, which is 0 in FP32: give a larger one")
 
     def _require_an_order_of_pairs(self) -> None:
-        """Refuse a frozen bootstrap where the order of all updates matters, or a way through the chunk it lacks."""
+        """Refuse a frozen bootstrap where the order of all updates matters, or with a sampling it does not have."""
         if self.algorithm != Algorithm.Q_LEARNING:
             raise SwiftRLError(
                 "bootstrap frozen does not apply to sarsa, whose draws depend on the order of all updates: use "
@@ -198,10 +214,10 @@ class Learner:
             )
 
     def _require_resolution(self) -> None:
-        """Refuse what fixed point would turn into something else, or into nothing."""
+        """Refuse coefficients and rewards that fixed point would distort or round to nothing."""
         used = self.coefficients
         asked = {"1 - gamma": (1 - self.gamma, 1 - used.gamma_used)}
-        if not self.decays:
+        if not self.decaying_alpha:
             asked["alpha"] = (self.alpha, used.alpha_used)
         for name, (wanted, got) in asked.items():
             if abs(float(got) / wanted - 1) > LARGEST_COEFFICIENT_ERROR:
@@ -217,7 +233,7 @@ class Learner:
             )
 
     def used(self) -> dict[str, float]:
-        """Return the alpha and gamma that the number format makes of those asked for."""
+        """Return alpha and gamma as the number format rounds them: `alpha_used` and `gamma_used`."""
         if self.number_format == NumberFormat.FP32:
             return {"alpha_used": float(np.float32(self.alpha)), "gamma_used": float(np.float32(self.gamma))}
         return {
@@ -231,23 +247,29 @@ class Learner:
         return np.dtype("<f4") if self.number_format == NumberFormat.FP32 else np.dtype("<i4")
 
     @property
-    def decays(self) -> bool:
-        """Whether alpha falls within a round, so that `alpha` itself has no meaning."""
+    def decaying_alpha(self) -> bool:
+        """Whether alpha falls within a round, so that the setting `alpha` has no effect."""
         return self.alpha_schedule == AlphaSchedule.RESCALED_LINEAR
 
     @property
-    def freezes(self) -> bool:
-        """Whether targets take the values that a pass began with, so that a DPU's tasklets can share it."""
+    def frozen_bootstrap(self) -> bool:
+        """Whether targets take the values from the start of the pass, so that a DPU's tasklets can share it."""
         return self.bootstrap == Bootstrap.FROZEN
 
     @property
     def synchronises_as_the_paper(self) -> bool:
-        """Whether a round's two ends are the paper's: the mean goes down, alone, and tables come up to be averaged."""
+        """Whether rounds synchronise as in the paper: the host broadcasts the mean alone and averages the tables."""
         return self.update == Update.TD and self.aggregation == Aggregation.MEAN
 
     @property
+    def without_effect(self) -> dict[str, str]:
+        """Settings that this learner ignores, each with the name of the choice that makes it so."""
+        ignored = {"alpha": self.decaying_alpha, "epsilon": self.algorithm != Algorithm.SARSA}
+        return {name: choice for name, choice in SOMETIMES_IGNORED.items() if ignored[name]}
+
+    @property
     def scale(self) -> int:
-        """Units of a table's entry per 1.0; 1 in FP32."""
+        """The integer that stands for 1.0 in a table; 1 in FP32."""
         return 1 if self.number_format == NumberFormat.FP32 else self.coefficients.scale
 
     @cached_property
@@ -258,21 +280,20 @@ class Learner:
             NumberFormat.INT32_POW2: fixed_point.binary_coefficients,
         }[self.number_format]
         return make(
-            self.alpha, self.gamma, self.reward_range, decays=self.decays, vr=self.update == Update.VR
+            self.alpha,
+            self.gamma,
+            self.reward_range,
+            decaying_alpha=self.decaying_alpha,
+            vr=self.update == Update.VR,
         )
 
     @property
     def switches(self) -> dict[str, int]:
-        """The build switches of the kernel that learns this way; REV is SEQ over chunks turned round by the host."""
-        sampling = Sampling.SEQ if self.sampling == Sampling.REV else self.sampling
-        return {
-            "ALGORITHM": constant(f"ALGORITHM_{self.algorithm.name}"),
-            "SAMPLING": constant(f"SAMPLING_{sampling.name}"),
-            "NUMBER_FORMAT": constant(f"NUMBER_FORMAT_{self.number_format.name}"),
-            "UPDATE": constant(f"UPDATE_{self.update.name}"),
-            "ALPHA_SCHEDULE": constant(f"ALPHA_SCHEDULE_{self.alpha_schedule.name}"),
-            "BOOTSTRAP": constant(f"BOOTSTRAP_{self.bootstrap.name}"),
-        }
+        """The build switches of this learner's kernel; REV is SEQ over chunks that the host has reversed."""
+        built = {name: getattr(self, name) for name in _SWITCHES}
+        if self.sampling == Sampling.REV:
+            built["sampling"] = Sampling.SEQ
+        return {name.upper(): constant(f"{name}_{value.name}".upper()) for name, value in built.items()}
 
     def arguments(self, transitions: np.ndarray, random_states: np.ndarray) -> np.ndarray:
         """Return the `learner_args` of every core, with no episodes yet.
@@ -310,7 +331,7 @@ class Learner:
         return args
 
     def to_raw(self, values: np.ndarray) -> np.ndarray:
-        """Return values (rewards, Q) in the format's own units: float32, or the nearest int32."""
+        """Return values (rewards, Q) in the format's raw units: float32, or the nearest int32."""
         if self.number_format == NumberFormat.FP32:
             return np.asarray(values, self.dtype)
         return np.rint(np.asarray(values, np.float64) * self.scale).astype(self.dtype)
@@ -322,31 +343,22 @@ class Learner:
         return (np.asarray(raw, np.float64) / self.scale).astype(np.float32)
 
 
-def random_states(seed: int, cores: np.ndarray) -> np.ndarray:
-    """Return where each core's generator starts: distinct for distinct cores, a function of (seed, core) alone.
+CHOICES = MappingProxyType(
+    {entry.name: entry.type for entry in fields(Learner) if isinstance(entry.type, EnumType)}
+)
+"""A learner's choices, name to kind."""
 
-    Parameters
-    ----------
-    seed : int
-        At least 0.
-    cores : int array (n,)
-        The cores' numbers.
+BEYOND_THE_PAPER = MappingProxyType(
+    {entry.name: entry.default for entry in fields(Learner) if "beyond_the_paper" in entry.metadata}
+)
+"""Choices that the paper does not have, name to the value that does what the paper did."""
 
-    The seed is hashed to 32 bits (NumPy's SeedSequence); core number times an odd constant is added and the sum
-    scrambled by the finaliser of MurmurHash3. Every step after the hash is one to one in the core number, so no two
-    cores of a run start alike.
+SOMETIMES_IGNORED = MappingProxyType(
+    {entry.name: entry.metadata["ignored_by"] for entry in fields(Learner) if "ignored_by" in entry.metadata}
+)
+"""Numbers that only some learners use, name to the choice that decides it."""
 
-    Returns
-    -------
-    uint32 array (n,)
-    """
-    if seed < 0:
-        raise SwiftRLError(f"seed is {seed}: give a whole number of at least 0")
-    base = np.random.SeedSequence(seed).generate_state(1)[0]
-    x = base + np.asarray(cores, np.uint32) * np.uint32(0x9E3779B9)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
-    return x ^ (x >> np.uint32(16))
+_SWITCHES = tuple(entry.name for entry in fields(Learner) if "switch" in entry.metadata)
 
 
 def _choice(name: str, kind: type[StrEnum], given: str) -> StrEnum:

@@ -1,4 +1,4 @@
-"""Means over seeds with an interval, by a bootstrap that draws the same every time."""
+"""Means over seeds with bootstrap intervals, from the same random draws every time."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ LEVEL = 0.95
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of a few values, and the percentile interval of means of resampled ones.
+    """Return the mean of a few values, and the percentile interval of the means of resamples.
 
     With one value there is nothing to resample, and the interval is that value. With three, it can hardly be wider
     than from the smallest to the largest: read it as their spread.
@@ -28,7 +28,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
-    """Return a row a group, in the order of their first rows, with the mean and interval of some columns.
+    """Return a row for each group, in the order of their first rows, with the mean and interval of some columns.
 
     Returns
     -------
@@ -50,3 +50,8 @@ def bars_of(table: pd.DataFrame, name: str, factor: float = 1.0) -> np.ndarray:
     middle = table[name].to_numpy()
     edges = [middle - table[f"{name}_low"], table[f"{name}_high"] - middle]
     return np.maximum(np.array(edges, np.float64), 0.0) * factor  # a mean can round past its interval's edge
+
+
+def on_most_cores(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the largest number of cores of each environment."""
+    return table[table["cores"] == table.groupby("environment")["cores"].transform("max")]

@@ -1,11 +1,11 @@
-"""Runs that train nothing a `Run` describes: a roofline, a population of agents, a number format against doubles.
+"""Probes, the jobs that are not one training run: a roofline, a population of agents, a number format's error.
 
-A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
-are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need:
+A kind of probe is a frozen dataclass: its fields are the settings, `found` are the columns of its results, and
+`measure` returns their values. A sweep, a store and an experiment need nothing else::
 
     @dataclass(frozen=True, kw_only=True)
     class Latency(
-        Measurement,
+        Probe,
         kind_of_run="latency",
         found=pa.schema([column("seconds", pa.float64()), column("evidence", pa.string())]),
     ):
@@ -18,19 +18,18 @@ are the columns it adds to them, `measure` finds their values. That is all a swe
 import hashlib
 import json
 import time
-import types
 import typing
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from swiftrl_core.sweeps import results
+from swiftrl_core.sweeps import manifest, results
 from swiftrl_core.sweeps.job import alone_on, taken_alone
 from swiftrl_core.sweeps.results import column
+from swiftrl_core.sweeps.settings import ARROW, plain
 from swiftrl_core.util.errors import SwiftRLError
 
 _NAMES = (column("schema_version", pa.int32()), column("config_hash", pa.string()))
@@ -38,13 +37,12 @@ _ORIGIN = tuple(
     results.COLUMNS.field(name)
     for name in ("wall_seconds", "workers", "created", "host", "git_commit", "versions")
 )
-_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 class Probe(ABC):
-    """What all kinds of measurement have in common; see `job.Job` for what its members mean.
+    """The base of all kinds of probe; see `job.Job` for the meaning of its members.
 
-    A setting is a `str`, `int`, `float` or `bool`, or None where its annotation says so.
+    A setting is a `str`, `int`, `float` or `bool`, or None if its annotation allows that.
 
     Raises
     ------
@@ -57,14 +55,13 @@ class Probe(ABC):
     seed: ClassVar[int] = 0
     device: ClassVar[str | None] = None
     hardware: ClassVar[bool] = False
-    rows_to_collect: ClassVar[int] = 0
     _settings: ClassVar[dict[str, tuple[type, bool]]]
 
     def __init_subclass__(cls, *, kind_of_run: str, found: pa.Schema) -> None:
         cls.kind_of_run = kind_of_run
         hints = {name: hint for name, hint in cls.__annotations__.items() if not _is_class_variable(hint)}
-        cls._settings = {name: _plain(hint) for name, hint in hints.items()}
-        settings = [column(name, _ARROW[kind], nullable=may) for name, (kind, may) in cls._settings.items()]
+        cls._settings = {name: plain(hint) for name, hint in hints.items()}
+        settings = [column(name, ARROW[kind], nullable=may) for name, (kind, may) in cls._settings.items()]
         cls.columns = pa.schema([*_NAMES, *settings, *found, *_ORIGIN])
 
     def __post_init__(self) -> None:
@@ -75,7 +72,7 @@ class Probe(ABC):
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The kind of measurement and its settings."""
+        """The kind of probe and its settings."""
         return {"measurement": self.kind_of_run} | self._values
 
     @cached_property
@@ -85,32 +82,28 @@ class Probe(ABC):
 
     @property
     def label(self) -> str:
-        """The settings it has."""
+        """The kind and its settings that are not None."""
         given = (f"{name} {value}" for name, value in self._values.items() if value is not None)
         return f"{self.kind_of_run.lower()}: {', '.join(given)}"
 
     @property
     def group(self) -> tuple[str, str]:
-        """Environment and backend, where the kind has such settings."""
+        """Environment and backend, if the kind has such settings."""
         return self._values.get("environment") or "", self._values.get("backend") or ""
 
     @property
     def data_key(self) -> tuple:
-        """What the data set depends on."""
+        """All that the data set depends on."""
         return tuple(self._values.get(name) for name in ("environment", "transitions", "seed"))
 
     @property
     def updates(self) -> int:
-        """Updates to make; none by default."""
+        """Updates to make; by default none."""
         return 0
 
     def small(self, times: int) -> Self:
-        """Return one of the kind with so many times the least work, for an estimate; itself where that is seconds."""
+        """Return the probe with so many times the least work, for an estimate; by default itself."""
         return self
-
-    def kernel(self) -> Path | None:
-        """Return the ELF of the DPU kernel that it spends its time simulating, for an estimate; by default none."""
-        return None
 
     def missing(self) -> str | None:
         """Return why it cannot run on this host; by default it can."""
@@ -135,7 +128,7 @@ class Probe(ABC):
             found = self.measure()
             wall_seconds = time.perf_counter() - start
         origin = {"config_hash": self.config_hash, "wall_seconds": wall_seconds, "workers": workers}
-        return self._values | found | origin | results.provenance()
+        return self._values | found | origin | manifest.provenance()
 
     @cached_property
     def _values(self) -> dict[str, Any]:
@@ -144,11 +137,3 @@ class Probe(ABC):
 
 def _is_class_variable(hint: Any) -> bool:
     return typing.get_origin(hint) is ClassVar
-
-
-def _plain(hint: Any) -> tuple[type, bool]:
-    """Return a setting's type, and whether None will do."""
-    if isinstance(hint, types.UnionType):
-        kind = next(each for each in hint.__args__ if each is not types.NoneType)
-        return kind, types.NoneType in hint.__args__
-    return hint, False

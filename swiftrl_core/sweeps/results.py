@@ -1,42 +1,26 @@
-"""What runs leave behind: tables, and a manifest that says how they came about.
+"""Tables of runs: their columns, and Parquet files with a manifest.
 
-A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`, or those of
-another kind of run (`Probe`). In all cases the manifest is written last and names the files'
-checksums: without one, nothing was finished.
+A table has one row for each run, with the columns `COLUMNS` or those of another kind of run (`Probe`). Its manifest is
+written last and holds the checksum: without it, the table is not finished.
 """
 
 import datetime
-import functools
 import hashlib
-import importlib.metadata
-import io
 import json
 import os
-import platform
-import subprocess
-import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-import swiftrl_core
-from swiftrl_core.data.datasets import Dataset
-from swiftrl_core.learner import Learner
-from swiftrl_core.training.agents import ALIKE, MultiAgentResult
-from swiftrl_core.training.loop import Schedule, TrainingResult
+from swiftrl_core.learner import SOMETIMES_IGNORED
+from swiftrl_core.sweeps.settings import ARROW, LEARNER
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import atomic_path, sha256_file
-
-SCHEMA_VERSION = 1
-TABLES = ("q_table.npy", "q_table_raw.npy")
-MANIFEST = "manifest.json"
 
 ROW_SCHEMA_VERSION = 3
 """Raised when a column changes its name, type or meaning: rows of two versions never stand in one table."""
@@ -47,6 +31,12 @@ def column(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=nullable)
 
 
+_LEARNER_COLUMNS = [
+    column(name, ARROW.get(kind, pa.string()), nullable=name in SOMETIMES_IGNORED)
+    for name, kind in LEARNER.items()
+]
+"""A number is null in the rows of learners that do not use it: alpha where it falls, epsilon in Q-learning."""
+
 COLUMNS = pa.schema(
     [
         column("schema_version", pa.int32()),
@@ -56,16 +46,7 @@ COLUMNS = pa.schema(
         column("data_sha256", pa.string(), nullable=True),  # null where the data set was collected
         column("transitions", pa.int64()),
         column("data_seed", pa.int64(), nullable=True),  # null where the data set is a file
-        column("algorithm", pa.string()),
-        column("sampling", pa.string()),
-        column("number_format", pa.string()),
-        column("aggregation", pa.string()),
-        column("update", pa.string()),
-        column("alpha_schedule", pa.string()),
-        column("bootstrap", pa.string()),
-        column("alpha", pa.float64(), nullable=True),  # null where it falls by its schedule
-        column("gamma", pa.float64()),
-        column("epsilon", pa.float64(), nullable=True),  # null in Q-learning
+        *_LEARNER_COLUMNS,
         column("cores", pa.int64()),
         column("episodes", pa.int64()),
         column("tau", pa.int64()),
@@ -89,9 +70,7 @@ COLUMNS = pa.schema(
         column("monte_carlo_standard_error", pa.float64(), nullable=True),
         column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
         column("mean_error_optimal", pa.float64(), nullable=True),
-        column(
-            "max_error_empirical", pa.float64(), nullable=True
-        ),  # against Q-learning's fixed point on the data
+        column("max_error_empirical", pa.float64(), nullable=True),  # against the data's fixed point
         column("mean_error_empirical", pa.float64(), nullable=True),
         column("nominal_updates", pa.int64()),
         column("executed_updates", pa.int64()),
@@ -121,15 +100,14 @@ COLUMNS = pa.schema(
         column("versions", pa.string()),  # JSON
     ]
 )
-"""The columns of a table of cells, in order, with their types."""
+"""The columns of a table of training runs, in order, with their types."""
 
 LATER = MappingProxyType({"bootstrap": "current"})
-"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves
-a cell the name it had."""
+"""Columns that the first rows of this schema version lack, and their value in these rows, a choice of the paper's. A
+run with that value has the name that it had without the column."""
 
 RENAMED = MappingProxyType({"backend": MappingProxyType({"model": "exact"})})
-"""Column to the values of its first rows and what they are called now. A run keeps the name it had, whose hash was
-made with the old value."""
+"""Column to old values and their new names. The name of a run is still made with the old value."""
 
 VARIES = frozenset(
     (
@@ -145,138 +123,6 @@ VARIES = frozenset(
 )
 """Columns that differ from run to run of one configuration. Where the evidence is measured, so do the four `PARTS`."""
 PARTS = ("cpu_to_pim", "pim_kernel", "inter_pim_core", "pim_to_cpu")
-
-
-def prepare_directory(directory: str | os.PathLike) -> Path:
-    """Make a run's folder, before anything expensive starts, and check that it can be written.
-
-    Raises
-    ------
-    SwiftRLError
-        If the folder cannot be made or written to, or is a file.
-    """
-    if not os.fspath(directory):
-        raise SwiftRLError("the name of the results folder is empty; give it one")
-    directory = Path(directory)
-    try:
-        if directory.exists() and not directory.is_dir():
-            raise SwiftRLError(f"{directory} is a file: name a folder for the results")
-        for name in (*TABLES, MANIFEST):
-            if (directory / name).is_dir():
-                raise SwiftRLError(f"{directory / name} is a folder: name another folder for the results")
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return directory
-    except OSError as error:
-        raise SwiftRLError(
-            f"cannot write to {directory}: {error.strerror or error}; choose a folder you may write to"
-        ) from error
-
-
-def write_run(
-    directory: str | os.PathLike,
-    dataset: Dataset,
-    learner: Learner,
-    schedule: Schedule,
-    backend: str,
-    result: TrainingResult,
-) -> dict:
-    """Write `q_table.npy` (float32 values), `q_table_raw.npy` (the format's own bits) and `manifest.json`.
-
-    Both tables have shape (states, actions). Returns the manifest. Its checksums are those of the bytes that this run
-    wrote, so where two runs end in one folder at once, a table of the other one does not match.
-
-    Raises
-    ------
-    SwiftRLError
-        If the folder cannot be written.
-    """
-    directory = prepare_directory(directory)
-    manifest = describe_run(dataset, learner, schedule, backend, result)
-    (directory / MANIFEST).unlink(missing_ok=True)
-    manifest["files"] = {}
-    for name, table in zip(TABLES, (result.q_table, result.q_raw), strict=True):
-        content = io.BytesIO()
-        np.save(content, table)
-        manifest["files"][name] = hashlib.sha256(content.getvalue()).hexdigest()
-        with atomic_path(directory / name) as temporary:
-            temporary.write_bytes(content.getvalue())
-    with atomic_path(directory / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(manifest, indent=2) + "\n")
-    return manifest
-
-
-def write_agents(result: MultiAgentResult, dataset: Dataset, directory: str | os.PathLike) -> list[Path]:
-    """Write `tables.npy` (the format's own bits, agents x states x actions) and `manifest.json`; return their paths.
-
-    Raises
-    ------
-    SwiftRLError
-        If the folder cannot be written.
-    """
-    directory = prepare_directory(directory)
-    tables, manifest = directory / "tables.npy", directory / MANIFEST
-    manifest.unlink(missing_ok=True)
-    with atomic_path(tables) as temporary:
-        np.save(temporary, result.tables)
-    seconds = {part: value for part, value in asdict(result.breakdown).items() if part != "evidence"}
-    own = {name: [getattr(each, name) for each in result.learners] for name in ("alpha", "gamma", "epsilon")}
-    text = {
-        **provenance(),
-        "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
-        "learners": {name: getattr(result.learners[0], name) for name in ALIKE} | own,
-        **result.settings,
-        "agents": len(result.tables),
-        "updates": result.updates,
-        "evidence": str(result.breakdown.evidence),
-        "seconds": seconds,
-        "machine": result.machine,
-        "files": {tables.name: sha256_file(tables)},
-    }
-    with atomic_path(manifest) as temporary:
-        temporary.write_text(json.dumps(text, indent=2) + "\n")
-    return [tables, manifest]
-
-
-def describe_run(
-    dataset: Dataset, learner: Learner, schedule: Schedule, backend: str, result: TrainingResult
-) -> dict:
-    """Return what a manifest says of a run, but for the files."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "created": _now(),
-        "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
-        "learner": asdict(learner) | learner.used(),
-        "schedule": asdict(schedule),
-        "backend": backend,
-        "evidence": str(result.breakdown.evidence),
-        "seconds": {part: value for part, value in asdict(result.breakdown).items() if part != "evidence"}
-        | {"total": result.breakdown.total},
-        "host_averaging_evidence": "measured",
-        "updates": result.updates,
-        "rounds": result.rounds,
-        "round_bytes_down": result.round_bytes_down,
-        "round_bytes_up": result.round_bytes_up,
-        "machine": result.machine,
-        "host": {
-            "system": platform.platform(),
-            "processor": platform.machine(),
-            "python": platform.python_version(),
-        },
-        "versions": _versions(),
-        "git_commit": _git_commit(),
-    }
-
-
-def provenance() -> dict[str, Any]:
-    """Return the columns of a row that say where and when it was made."""
-    return {
-        "schema_version": ROW_SCHEMA_VERSION,
-        "created": _now(),
-        "host": f"{platform.system()} {platform.machine()}, {_processor()}",
-        "git_commit": _git_commit(),
-        "versions": json.dumps(_versions()),
-    }
 
 
 def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) -> pa.Table:
@@ -307,7 +153,7 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
             raise SwiftRLError(f"column {field.name} has no value in some row; every row needs one")
     for row, kept in zip(
         rows, table.to_pylist(), strict=True
-    ):  # Arrow cuts 2.5 down to 2 where a column is whole
+    ):  # Arrow truncates 2.5 to 2 in an integer column
         if changed := [name for name in columns.names if row[name] != kept[name]]:
             raise SwiftRLError(
                 f"the row {row['config_hash']} has values that do not fit the columns {changed}"
@@ -316,10 +162,10 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
 
 
 def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
-    """Write a table of runs as Parquet, then its manifest beside it; return the manifest.
+    """Write a table of runs as Parquet, then its manifest in the same folder; return the manifest.
 
     The manifest has the table's name with the suffix `.json`. It holds the number of rows, the Parquet file's checksum,
-    and every distinct value of what must not be mixed unawares: evidence, hardware profile, model version, commit.
+    and the distinct values of columns that should not be mixed unnoticed: evidence, hardware profile, model version.
 
     Raises
     ------
@@ -333,7 +179,7 @@ def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
         parquet.write_table(table, temporary, compression="zstd")
     manifest = {
         "schema_version": ROW_SCHEMA_VERSION,
-        "created": _now(),
+        "created": now(),
         "rows": table.num_rows,
         "files": {path.name: sha256_file(path)},
         "config_hash": _hash_of(sorted(table["config_hash"].to_pylist())),
@@ -371,7 +217,7 @@ def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.Data
 
 
 def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return a table of the version's first days with what its rows stand for in the columns that came later."""
+    """Return a stored table with the columns that came later, and with the new names of old values."""
     for name in LATER.keys() & set(columns.names) - set(table.column_names):
         values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
         table = table.append_column(columns.field(name), values)
@@ -391,7 +237,7 @@ def _with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_version(found: Any, what: str) -> None:
-    """Refuse a row or table of another schema version: such rows must not be mixed, nor silently redone.
+    """Refuse rows of another schema version, which must not be mixed with others or silently repeated.
 
     Raises
     ------
@@ -419,37 +265,6 @@ def _hash_of(names: list[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time in UTC, ISO 8601 to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-@functools.cache
-def _processor() -> str:
-    """Return the processor's name, where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return "unknown processor"
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "unknown processor")
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    packages = ("numpy", "gymnasium", "ziglang")
-    return {"swiftrl": swiftrl_core.__version__} | {
-        name: importlib.metadata.version(name) for name in packages
-    }
-
-
-@functools.cache
-def _git_commit() -> str | None:
-    """Return the commit of the source tree, or None where the package was installed from elsewhere."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return None
-    try:
-        done = subprocess.run(["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, text=True)
-    except FileNotFoundError:
-        return None
-    return done.stdout.strip() or None

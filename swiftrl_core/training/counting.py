@@ -1,6 +1,5 @@
-"""What the data hold, counted in C: how often each pair occurs, what it earned, and where it led."""
+"""Count a data set in C: how often each state-action pair occurs, the rewards it earned, and the states it led to."""
 
-import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +7,8 @@ import numpy as np
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY
-from swiftrl_core.util import toolchain
+from swiftrl_core.learner.layout import kernel_headers
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "counting.c"
 HEADER = SOURCE.with_suffix(".h")
@@ -46,7 +45,15 @@ class Counter:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._library = _library(problem)
+        self._library = load_library(
+            [SOURCE],
+            {
+                "count_outcomes": (INT32, [POINTER, INT64, INT64, INT64, *[POINTER] * 6]),
+                "count_visits": (None, [POINTER, POINTER, INT64, INT64, POINTER]),
+            },
+            [HEADER, *kernel_headers()],
+            defines={"NUMBER_FORMAT": problem.switches["NUMBER_FORMAT"]},
+        )
 
     def outcomes(self, records: np.ndarray) -> Outcomes:
         """Count `struct transition` records of layout.h, shape (n,).
@@ -78,19 +85,3 @@ class Counter:
             records.ctypes.data, starts.ctypes.data, *counted.shape, counted.ctypes.data
         )
         return counted
-
-
-def _library(problem: Problem) -> ctypes.CDLL:
-    path = toolchain.compile_shared_library(
-        [SOURCE],
-        headers=[HEADER, KERNEL_DIRECTORY / "layout.h", KERNEL_DIRECTORY / "inline.h"],
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[f"-DNUMBER_FORMAT={problem.learner.switches['NUMBER_FORMAT']}"],
-    )
-    library = ctypes.CDLL(str(path))
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    library.count_outcomes.argtypes = [pointer, count, count, count, *[pointer] * 6]
-    library.count_outcomes.restype = ctypes.c_int
-    library.count_visits.argtypes = [pointer, pointer, count, count, pointer]
-    library.count_visits.restype = None
-    return library

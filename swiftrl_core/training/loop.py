@@ -1,25 +1,23 @@
 """The round loop, the same for all backends.
 
 A round is tau episodes on every core and one synchronisation: the host gathers the local tables, averages them and
-hands the mean to every core. The last round's mean is the result. How tables are averaged, and what goes down beside
-the mean, the learner chooses (`swiftrl_core.training.synchronisation`).
+broadcasts the mean. The last round's mean is the result. A learner may choose another aggregation, or targets to be
+broadcast with the table (`swiftrl_core.training.synchronisation`).
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from swiftrl_core.backend import AveragedRound, Backend, Evidence, Problem, open_backend
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.backend import AveragingBackend, Backend, Evidence, Problem, Round, open_backend, usable
+from swiftrl_core.data import Dataset
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import Chunks, split
-from swiftrl_core.training.sampled import open_sampled
 from swiftrl_core.training.synchronisation import Synchronisation, bytes_of_a_round
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.settings import setting
 
 MOST_ROUNDS = 10_000_000
 """A round takes milliseconds at least: more would not end within a day."""
@@ -27,7 +25,7 @@ MOST_ROUNDS = 10_000_000
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train, on how many cores.
+    """Number of cores, episodes and synchronisations.
 
     Parameters
     ----------
@@ -39,12 +37,23 @@ class Schedule:
         Episodes between synchronisations; at least 1. The last round is shorter where tau does not divide episodes.
     seed : int
         Seeds the cores' random generators; at least 0.
+
+    Raises
+    ------
+    SwiftRLError
+        If a number is out of range, or there would be more than `MOST_ROUNDS` rounds.
+
+    Examples
+    --------
+    >>> from swiftrl_core import Schedule
+    >>> Schedule(cores=4, episodes=120, tau=50).rounds
+    [50, 50, 20]
     """
 
-    cores: int = 64
-    episodes: int = 2000
-    tau: int = 50
-    seed: int = 0
+    cores: int = setting(64, "PIM cores")
+    episodes: int = setting(2000, "passes of each core over its chunk")
+    tau: int = setting(50, "episodes between synchronisations")
+    seed: int = setting(0, "seed of the cores' random generators")
 
     def __post_init__(self) -> None:
         for name in ("cores", "episodes", "tau"):
@@ -66,24 +75,24 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Where the time went, in the paper's four parts, in seconds.
+    """The time of a run in the paper's four parts, in seconds.
 
     Attributes
     ----------
     cpu_to_pim : float
-        Chunks and the first table to the cores; what the host has to count of the data beforehand.
+        Chunks and the first table to the cores; before that, the host's counting of the data where it needs any.
     pim_kernel : float
         Learning.
     inter_pim_core : float
-        Synchronisation: tables to the host, averaging, the mean to all cores, between rounds.
+        Synchronisation between rounds: tables to the host, averaging, the mean to all cores.
     pim_to_cpu : float
         The last round's tables to the host, averaged into the result.
     host_averaging : float
-        The share of the parts above that the host spent on averaging, in update vr on each round's targets, and on
-        counting the data for aggregations other than mean and for vr, which is part of `cpu_to_pim`.
-        Measured, here on a clock or by the backend.
+        The share of the parts above that the host spent on averaging; in update vr also on each round's targets; and,
+        as part of `cpu_to_pim`, on counting the data for vr and for aggregations other than mean. Measured, on this
+        host's clock or by the backend.
     evidence : Evidence
-        What the rest of the times are.
+        Where the other times come from.
     """
 
     cpu_to_pim: float
@@ -101,7 +110,7 @@ class Breakdown:
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
-    """A learned table and how it came about.
+    """A learned table and the account of its training.
 
     Attributes
     ----------
@@ -120,7 +129,7 @@ class TrainingResult:
         have memories of their own.
     breakdown : Breakdown
     machine : dict
-        What the backend says about itself.
+        Names and versions of the machine, from the backend.
     """
 
     q_raw: np.ndarray
@@ -155,21 +164,45 @@ def train(
         `pim` (hardware where there is some, else the simulator), `cpu`, `gpu` or `gpu-shared` (a baseline).
     simulated_dpus : "all" or int
         For `pim` on the simulator: simulate all DPUs, or only so many, while the engine trains all and every
-        simulated table has to equal the engine's (`swiftrl_core.training.sampled`).
+        simulated table has to equal the engine's (`swiftrl_core.backends.pim.sampled`).
     on_round : callable, optional
         Called after each round with the number of episodes it made and the averaged table (states, actions) as
         float32 values.
     **options
         Passed to the backend.
 
+    Returns
+    -------
+    TrainingResult
+        The Q-table, its times in seconds, and what they were obtained on.
+
     Raises
     ------
     SwiftRLError
         If data, learner, schedule and backend do not fit together, or a kernel faults.
+
+    Examples
+    --------
+    The simulated DPUs learn the same table as the CPU, every bit:
+
+    >>> import numpy as np
+    >>> from swiftrl_core import Learner, Schedule, collect, train
+    >>> lake = collect("frozenlake", 500, seed=1)
+    >>> schedule = Schedule(cores=4, episodes=20, tau=10)
+    >>> result = train(lake, Learner(), schedule, "pim")
+    >>> result.q_table.shape, result.updates, result.rounds
+    ((16, 4), 10000, 2)
+    >>> np.array_equal(result.q_raw, train(lake, Learner(), schedule, "cpu").q_raw)
+    True
     """
     chunks = split(dataset, learner, schedule.cores)
     problem = Problem(learner, dataset.n_states, dataset.n_actions, schedule.seed)
-    machine = _open(backend, problem, schedule.cores, simulated_dpus, options)
+    if simulated_dpus == "all":
+        machine = open_backend(backend, problem, schedule.cores, **options)
+    elif backend != "pim":
+        raise SwiftRLError(f"simulated_dpus does not apply to backend {backend}: leave it out, or use pim")
+    else:
+        machine = usable(backend).open_sampled(problem, schedule.cores, simulated_dpus, **options)
     shape = (dataset.n_states, dataset.n_actions)
 
     def report(episodes: int, table: np.ndarray) -> None:
@@ -177,8 +210,8 @@ def train(
             on_round(episodes, learner.to_values(table).reshape(shape))
 
     try:
-        table, breakdown, left_out = _run_rounds(machine, problem, chunks, schedule.rounds, report)
-        described = machine.describe()
+        table, tally = _run_rounds(machine, problem, chunks, schedule.rounds, report)
+        breakdown, described = tally.breakdown(machine.evidence), machine.describe()
     finally:
         machine.close()
     _require_finite(table, learner, dataset)
@@ -187,7 +220,7 @@ def train(
         q_raw=table.reshape(shape),
         q_table=learner.to_values(table).reshape(shape),
         updates=len(dataset) * schedule.episodes,
-        executed_updates=len(dataset) * schedule.episodes - left_out,
+        executed_updates=tally.executed_updates,
         rounds=len(schedule.rounds),
         round_bytes_down=bytes_down,
         round_bytes_up=bytes_up,
@@ -206,62 +239,64 @@ def _require_finite(table: np.ndarray, learner: Learner, dataset: Dataset) -> No
         )
 
 
-def _open(backend: str, problem: Problem, cores: int, simulated_dpus: int | str, options: dict) -> Backend:
-    if simulated_dpus == "all":
-        return open_backend(backend, problem, cores, **options)
-    if backend != "pim":
-        raise SwiftRLError(f"simulated_dpus does not apply to backend {backend}: leave it out, or use pim")
-    return open_sampled(problem, cores, simulated_dpus, **options)
-
-
 def _run_rounds(
     machine: Backend,
     problem: Problem,
     chunks: Chunks,
     rounds: list[int],
     report: Callable[[int, np.ndarray], None],
-) -> tuple[np.ndarray, Breakdown, int]:
-    """Return the final table (entries,), the times, and how many updates were left out.
-
-    A round's ends count as the paper counts them.
-    """
-    table = np.zeros(problem.entries, problem.learner.dtype)
+) -> tuple[np.ndarray, "_Tally"]:
+    """Load the chunks, make the rounds; return the last table (entries,), and the account of times and updates."""
     host = Synchronisation(problem)
-    averaging = host.load(chunks)
-    cpu_to_pim = machine.load(chunks) + averaging
-    kernel = synchronisation = pim_to_cpu = 0.0
-    left_out = 0
-    run_rounds = partial(_synchronise_here, machine, host)
-    if problem.learner.synchronises_as_the_paper:
-        run_rounds = getattr(machine, "run_rounds", run_rounds)
-    for number, done in enumerate(run_rounds(table, rounds)):
-        table = done.table
-        down_s, up_s = done.preparing_s + done.down_s, done.up_s + done.averaging_s
-        first, last = number == 0, number == len(rounds) - 1
-        cpu_to_pim += down_s if first else 0.0
-        pim_to_cpu += up_s if last else 0.0
-        synchronisation += (0.0 if first else down_s) + (0.0 if last else up_s)
-        kernel += done.kernel_s
-        averaging += done.preparing_s + done.averaging_s
-        if done.executed_updates is not None:
-            left_out += len(chunks.records) * rounds[number] - done.executed_updates
-        report(rounds[number], table)
-    breakdown = Breakdown(cpu_to_pim, kernel, synchronisation, pim_to_cpu, averaging, machine.evidence)
-    return table, breakdown, left_out
-
-
-def _synchronise_here(
-    machine: Backend, host: Synchronisation, table: np.ndarray, rounds: list[int]
-) -> Iterator[AveragedRound]:
-    """Make rounds on a backend that leaves it to the host what stands between them."""
+    tally = _Tally(len(chunks.records), counting_s=host.load(chunks), loading_s=machine.load(chunks))
+    table = np.zeros(problem.entries, problem.learner.dtype)
+    averages = problem.learner.synchronises_as_the_paper and isinstance(machine, AveragingBackend)
     for episodes in rounds:
-        start = time.perf_counter()
-        targets = host.targets(table)
-        preparing_s = 0.0 if targets is None else time.perf_counter() - start
-        done = machine.run_round(table, episodes, targets)
-        start = time.perf_counter()
-        table = host.combine(done.tables, table)
-        averaging_s = time.perf_counter() - start
-        yield AveragedRound(
-            table, done.down_s, done.kernel_s, done.up_s, averaging_s, done.executed_updates, preparing_s
-        )
+        if averages:
+            done = machine.run_averaged_round(table, episodes)
+            (table,) = done.tables
+            tally.add(done, episodes, done.averaging_s)
+        else:
+            targets, preparing_s = host.targets(table)
+            done = machine.run_round(table, episodes, targets)  # broadcast, learn, gather
+            table, averaging_s = host.combine(done.tables, table)  # aggregate
+            tally.add(done, episodes, averaging_s, preparing_s)
+        report(episodes, table)
+    return table, tally
+
+
+class _Tally:
+    """Adds up the updates of rounds, and their times as the paper does: each round's two ends count apart.
+
+    Parameters
+    ----------
+    transitions : int
+        Updates of an episode, over all cores.
+    counting_s, loading_s : float
+        Seconds before the first round, of the host on the data and of sending the chunks.
+    """
+
+    def __init__(self, transitions: int, counting_s: float, loading_s: float) -> None:
+        self.executed_updates = 0
+        self._transitions = transitions
+        self._cpu_to_pim = loading_s + counting_s
+        self._kernel = self._between = 0.0
+        self._up: float | None = None  # of the last round, which may be followed by another
+        self._host = counting_s
+
+    def add(self, done: Round, episodes: int, averaging_s: float, preparing_s: float = 0.0) -> None:
+        """Add a round: its own times, those of averaging its tables and, before it, of preparing its targets."""
+        nominal = self._transitions * episodes
+        self.executed_updates += nominal if done.executed_updates is None else done.executed_updates
+        down = preparing_s + done.down_s
+        if self._up is None:
+            self._cpu_to_pim += down
+        else:
+            self._between += self._up + down
+        self._kernel += done.kernel_s
+        self._up = done.up_s + averaging_s
+        self._host += preparing_s + averaging_s
+
+    def breakdown(self, evidence: Evidence) -> Breakdown:
+        """Return the times of all rounds so far, at least one."""
+        return Breakdown(self._cpu_to_pim, self._kernel, self._between, self._up, self._host, evidence)

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: write beside the target, then rename."""
+"""Files: written whole or not at all, opened, hashed."""
 
 import contextlib
 import hashlib
@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -47,6 +48,22 @@ def atomic_path(target: str | os.PathLike) -> Iterator[Path]:
         raise _cannot_write(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def opened(path: Path) -> BinaryIO:
+    """Return a file opened for reading bytes.
+
+    Raises
+    ------
+    SwiftRLError
+        If it is absent or unreadable, or no ordinary file.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise SwiftRLError(f"cannot read {path}: it is no ordinary file; name one that holds a data set")
+        return path.open("rb")
+    except OSError as error:
+        raise SwiftRLError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _cannot_write(target: str | os.PathLike, error: OSError) -> SwiftRLError:

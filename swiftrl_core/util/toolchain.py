@@ -1,9 +1,10 @@
 """Compile C, for this machine and for the simulated DPU, with the compiler that pip installs.
 
-`ziglang` is a C compiler in a wheel, so nobody needs one of their own. Every product lives in a cache under a
-name made from all that decides its bytes: the sources, the arguments, the compiler's version, this CPU's features.
+`ziglang` is a C compiler in a wheel, so no system compiler is needed. Every product lies in a cache under a name made
+from all that decides its bytes: the sources, the arguments, the compiler's version, this CPU's features.
 """
 
+import ctypes
 import functools
 import hashlib
 import importlib.metadata
@@ -11,12 +12,15 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from swiftrl_core.util.errors import CompileError
 from swiftrl_core.util.files import atomic_path
 
+POINTER, INT64, INT32, FLOAT64 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
+"""Types of C functions' arguments and results."""
 HOST_FLAGS = ("-O3", "-std=c11", "-ffp-contract=off", "-fno-sanitize=all", "-fPIC", "-shared", "-Wall")
 
 
@@ -46,16 +50,24 @@ def cpu_features() -> str:
 
 
 def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) -> Path:
-    """Run the C compiler once and cache what it makes.
+    """Run `zig cc` as `build` runs any compiler; `arguments` include the sources, not `-o`."""
+    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    return build(command, inputs, product, version=compiler_version())
+
+
+def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
+    """Run a compiler once and cache its product.
 
     Parameters
     ----------
-    arguments : sequence of str
-        Arguments of `zig cc`, sources included, without `-o`.
+    command : sequence of str
+        The program and its arguments, to which `-o` and a path are added.
     inputs : iterable of Path
         Every file whose bytes decide the product: sources, headers, linker scripts.
     product : str
         File name of the product, such as `engine.so`.
+    version : str
+        Differs from one release of the compiler to another.
 
     Returns
     -------
@@ -65,23 +77,7 @@ def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) ->
     Raises
     ------
     CompileError
-        If the compiler fails; the text ends with what it printed.
-    """
-    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
-    return build(command, inputs, product, version=compiler_version())
-
-
-def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
-    """Run any compiler's command once and cache what it makes; parameters and errors as for `compile_c`.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments, to which `-o` and a path are added.
-    inputs : iterable of Path
-    product : str
-    version : str
-        What tells one release of the compiler from another.
+        If the compiler fails; the text ends with its output.
     """
     target = cache_directory() / _key([version, *command], inputs) / product
     if target.exists():
@@ -98,8 +94,9 @@ def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, versi
 def compile_shared_library(
     sources: Sequence[Path],
     *,
-    headers: Iterable[Path] = (),
-    include_directories: Sequence[Path] = (),
+    headers: Sequence[Path] = (),
+    include_directories: Iterable[Path] = (),
+    defines: Mapping[str, object] = MappingProxyType({}),
     flags: Sequence[str] = (),
     product: str | None = None,
 ) -> Path:
@@ -111,16 +108,50 @@ def compile_shared_library(
         C files.
     headers : iterable of Path
         Files the sources include; part of the cache's key.
-    include_directories : sequence of Path
+    include_directories : iterable of Path
         Searched for headers.
+    defines : mapping
+        Macros, name to value.
     flags : sequence of str
-        More compiler flags, such as `-DNAME=1`.
+        More compiler flags.
     product : str, optional
         File name; by default the first source's, ending in `.so`.
     """
-    arguments = [*HOST_FLAGS, "-mcpu=native", *(f"-I{folder}" for folder in include_directories), *flags]
-    arguments += [str(source) for source in sources]
+    arguments = [*HOST_FLAGS, "-mcpu=native", *(f"-I{folder}" for folder in include_directories)]
+    arguments += [*(f"-D{name}={value}" for name, value in defines.items()), *flags, *map(str, sources)]
     return compile_c(arguments, [*sources, *headers], product or f"{sources[0].stem}.so")
+
+
+def load_library(
+    sources: Sequence[Path],
+    functions: Mapping[str, tuple[type | None, Sequence[type]]],
+    headers: Sequence[Path] = (),
+    **options,
+) -> ctypes.CDLL:
+    """Compile C sources into a shared library and load it.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+    functions : mapping
+        Name of each function that will be called, to the types of its result and its arguments.
+    headers : sequence of Path
+        Files the sources include, whose folders are searched.
+    **options
+        `defines`, `flags`: see `compile_shared_library`.
+
+    Raises
+    ------
+    CompileError
+        If the compiler fails.
+    """
+    folders = sorted({header.parent for header in headers})
+    path = compile_shared_library(sources, headers=headers, include_directories=folders, **options)
+    library = ctypes.CDLL(str(path))
+    for name, (result, arguments) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
 
 
 def _key(command: Sequence[str], inputs: Iterable[Path]) -> str:

@@ -12,16 +12,17 @@ import numpy as np
 from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.learner import MOST_TRANSITIONS, Algorithm, Sampling
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
 FEW_CORES = 4
-"""Up to so many cores one after another are faster than lanes that mostly stand empty."""
+"""Up to this many cores run faster one after another than in lanes that are mostly empty."""
 
 
 def available() -> str | None:
@@ -43,7 +44,7 @@ def open_backend(
     early_exit : bool
         Leave out the episodes of a core's round after one that changed no bit of its table: they would change
         none either. Only for Q-learning in SEQ, STR or REV with a constant alpha, where an episode is a function of
-        the table. Results are the same in every bit; `Round.executed_updates` tells what was left out. Off for the
+        the table. Results are the same in every bit; `Round.executed_updates` counts those that were made. Off for the
         paper's setting.
 
     Raises
@@ -59,17 +60,24 @@ def open_backend(
             f"early_exit does not apply to {learner.sampling} {learner.algorithm}, whose episodes differ by their "
             "random draws: leave it out, or use SEQ or STR q_learning"
         )
-    if early_exit and learner.decays:
+    if early_exit and learner.decaying_alpha:
         raise SwiftRLError(
             f"early_exit does not apply to alpha_schedule {learner.alpha_schedule}, whose episodes differ by their "
             "alpha: leave it out, or use constant"
         )
-    return CpuBackend(problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decays)
+    return CpuBackend(
+        problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decaying_alpha
+    )
 
 
 def available_threads() -> int:
     """Return how many threads this process may run at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def headers() -> list[Path]:
+    """Return all headers that C of this backend may include."""
+    return [*kernel_headers(), *sorted(FOLDER.glob("*.h"))]
 
 
 def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[str] = ()) -> ctypes.CDLL:
@@ -82,27 +90,16 @@ def compile_engine(problem: Problem, early_exit: bool = False, flags: Sequence[s
     flags : sequence of str
         More compiler flags; the benchmark builds for processors without AVX-512 by `-mcpu=x86_64_v3`.
     """
-    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    switches["EARLY_EXIT"] = int(early_exit)
-    library = toolchain.compile_shared_library(
-        SOURCES,
-        headers=sorted([*KERNEL_DIRECTORY.glob("*.h"), *FOLDER.glob("*.h")]),
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[*(f"-D{name}={value}" for name, value in switches.items()), *flags],
-    )
-    engine = ctypes.CDLL(str(library))
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    for name, arguments, result in (
-        ("lanes", [], count),
-        ("team_cores", [], count),
-        ("steps_bytes", [count], count),
-        ("unpack", [pointer] * 4 + [count] * 3, None),
-        ("train_teams", [pointer] * 9 + [count] * 3, ctypes.c_int),
-        ("train_cores", [pointer] * 7 + [count] * 2, None),
-    ):
-        function = getattr(engine, name)
-        function.argtypes, function.restype = arguments, result
-    return engine
+    functions = {
+        "lanes": (INT64, []),
+        "team_cores": (INT64, []),
+        "steps_bytes": (INT64, [INT64]),
+        "unpack": (None, [POINTER] * 4 + [INT64] * 3),
+        "train_teams": (INT32, [POINTER] * 9 + [INT64] * 3),
+        "train_cores": (None, [POINTER] * 7 + [INT64] * 2),
+    }
+    switches = problem.switches | {"EARLY_EXIT": int(early_exit)}
+    return load_library(SOURCES, functions, headers(), defines=switches, flags=flags)
 
 
 class CpuBackend:

@@ -4,7 +4,6 @@ A core is a thread. There is nothing to average, so a round is just its episodes
 repeat bit for bit.
 """
 
-import ctypes
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY
+from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.util import toolchain
 
 SOURCE = Path(__file__).parent / "shared.c"
@@ -31,14 +30,16 @@ def open_backend(problem: Problem, cores: int) -> "SharedTableBackend":
 
 
 class SharedTableBackend:
-    """Trains one table with many threads; times are measured, from when all threads stand ready to the last's end."""
+    """Trains one table with many threads; times are measured from when all are ready until the last ends."""
 
     name = "cpu-shared"
     evidence = Evidence.MEASURED
 
     def __init__(self, problem: Problem, cores: int) -> None:
         self._problem = problem
-        self._train = _compile(problem)
+        functions = {"train_shared": (None, [toolchain.POINTER] * 3)}
+        library = toolchain.load_library([SOURCE], functions, kernel_headers(), defines=problem.switches)
+        self._train = library.train_shared
         self._cores = cores
         self._pool = ThreadPoolExecutor(cores)
 
@@ -78,16 +79,3 @@ class SharedTableBackend:
         pointers = [array.ctypes.data for array in arrays]
         ready.wait()
         self._train(*pointers)
-
-
-def _compile(problem: Problem) -> ctypes._CFuncPtr:
-    switches = problem.learner.switches | {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    library = toolchain.compile_shared_library(
-        [SOURCE],
-        headers=sorted(KERNEL_DIRECTORY.glob("*.h")),
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[f"-D{name}={value}" for name, value in switches.items()],
-    )
-    function = ctypes.CDLL(str(library)).train_shared
-    function.argtypes, function.restype = [ctypes.c_void_p] * 3, None
-    return function

@@ -4,17 +4,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swiftrl_core.backend import Problem
+from swiftrl_core.backend import Population, Problem, TrainedAgents
 from swiftrl_core.backends.gpu.backend import available, open_backend
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.training.population import Population, Trained
 
 __all__ = ["available", "train"]
 
 
 @dataclass(frozen=True, eq=False)
 class _OwnArguments(Problem):
-    """A problem whose cores do not learn with the same alpha and gamma."""
+    """A problem whose cores learn each with an alpha and a gamma of its own."""
 
     args: np.ndarray = field(kw_only=True)
 
@@ -22,7 +21,7 @@ class _OwnArguments(Problem):
         return self.args.copy()
 
 
-def train(population: Population) -> Trained:
+def train(population: Population) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured, by events on the GPU.
 
     The kernel lays the records of 32 lanes out side by side. So a shared stream is repeated for every agent, which
@@ -41,7 +40,8 @@ def train(population: Population) -> Trained:
         described, evidence = machine.describe(), machine.evidence
     finally:
         machine.close()
-    return Trained(done.tables, load_s + done.down_s, done.kernel_s, done.up_s, evidence, described)
+    down_s = load_s + done.down_s
+    return TrainedAgents(done.tables, down_s, done.kernel_s, done.up_s, evidence=evidence, machine=described)
 
 
 def _chunks(population: Population) -> Chunks:

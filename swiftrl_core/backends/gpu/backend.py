@@ -1,16 +1,15 @@
 """The `gpu` backend: every lane of a CUDA kernel is a virtual PIM core, averaged on the GPU between rounds."""
 
 import itertools
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from swiftrl_core.backend import AveragedRound, Evidence, Problem, Round
+from swiftrl_core.backend import Evidence, Problem, Round
 from swiftrl_core.backends.gpu.device import CudaDevice, Device, unavailable_reason
 from swiftrl_core.backends.gpu.kernels import LANES, SEGMENT_CORES, Tables, placement, shared_bytes
 from swiftrl_core.learner import NumberFormat, Update
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.training.variance_reduction import state_values
+from swiftrl_core.training.synchronisation import state_values
 
 THREADS = 128
 """Threads of a block, in kernels whose threads have nothing to do with lanes."""
@@ -36,8 +35,8 @@ def open_backend(problem: Problem, cores: int) -> "GpuBackend":
 class GpuBackend:
     """Trains all cores of a problem on a GPU; times are measured, by events on the GPU itself.
 
-    Kernels are compiled, and each is launched once, before anything is timed. Data goes to the GPU once. In
-    `run_rounds` the tables stay there, and so does the mean that the next round starts from.
+    Kernels are compiled, and each is launched once, before anything is timed. Data goes to the GPU once. In averaged
+    rounds the tables stay there, and so does the mean that the next round starts from.
     """
 
     name = "gpu"
@@ -48,10 +47,12 @@ class GpuBackend:
         self._entry_bytes = problem.learner.dtype.itemsize
         self._shared_bytes = shared_bytes(problem) if tables == Tables.IN_SHARED_MEMORY else 0
         self._buffers = {}
+        self._mean: np.ndarray | None = None  # of the last round, while the buffer `table` holds it
         device.build(problem, tables)
 
     def load(self, chunks: Chunks) -> float:
         """Send all chunks to the GPU and lay them out for its lanes; return the seconds it took."""
+        self._mean = None
         args = self._problem.arguments(chunks)
         tile_starts, words = _tile_starts(chunks.lengths)
         host = {"rows": chunks.records, "starts": chunks.starts, "tile_starts": tile_starts, "args": args}
@@ -71,6 +72,7 @@ class GpuBackend:
     def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Train every core from `table` for `episodes` passes and fetch all their tables; see `Backend.run_round`."""
         self._make_room_for_local_tables()
+        self._mean = None
         marks = [self._device.mark()]
         self._device.upload(table, self._buffers["table"])
         if targets is not None:
@@ -83,22 +85,22 @@ class GpuBackend:
         marks.append(self._device.mark())
         return Round(tables, *self._between(marks))
 
-    def run_rounds(self, table: np.ndarray, rounds: Sequence[int]) -> Iterator[AveragedRound]:
-        """Make rounds that are averaged on the GPU; see `Backend`. Only the mean comes back, never a core's table."""
-        start = self._device.mark()
-        self._device.upload(table, self._buffers["table"])
-        down_s = self._device.seconds(start, self._device.mark())
-        for episodes in rounds:
-            marks = [self._device.mark()]
-            self._learn(episodes)
-            marks.append(self._device.mark())
-            self._average()
-            marks.append(self._device.mark())
-            (mean,) = self._download("table", rows=1)
-            marks.append(self._device.mark())
-            kernel_s, averaging_s, up_s = self._between(marks)
-            yield AveragedRound(mean, down_s, kernel_s, up_s, averaging_s)
-            down_s = 0.0  # the mean is where the next round starts from
+    def run_averaged_round(self, table: np.ndarray, episodes: int) -> Round:
+        """Make a round that is averaged on the GPU; only the mean comes back. See `AveragingBackend`."""
+        down_s = 0.0
+        if self._mean is None or table.base is not self._mean:
+            start = self._device.mark()
+            self._device.upload(table, self._buffers["table"])
+            down_s = self._device.seconds(start, self._device.mark())
+        marks = [self._device.mark()]
+        self._learn(episodes)
+        marks.append(self._device.mark())
+        self._average()
+        marks.append(self._device.mark())
+        self._mean = self._download("table", rows=1)
+        marks.append(self._device.mark())
+        kernel_s, averaging_s, up_s = self._between(marks)
+        return Round(self._mean, down_s, kernel_s, up_s, averaging_s=averaging_s)
 
     def describe(self) -> dict:
         """Return the GPU, its software and where the tables are, for the manifest."""
@@ -127,11 +129,11 @@ class GpuBackend:
         learner, entries, states = self._problem.learner, self._problem.entries, self._problem.n_states
         vr = learner.update == Update.VR
         visits = -(-self._cores // LANES) * LANES * entries * VISITS_BYTES
-        apart = learner.freezes and self._tables == Tables.IN_GLOBAL_MEMORY
+        apart = learner.frozen_bootstrap and self._tables == Tables.IN_GLOBAL_MEMORY
         return {
             "targets": vr * entries * self._entry_bytes,
             "values": vr * states * self._entry_bytes,
-            "visits": learner.decays * visits,
+            "visits": learner.decaying_alpha * visits,
             "frozen": apart * self._cores * states * self._entry_bytes,
         }
 
@@ -173,7 +175,7 @@ class GpuBackend:
             )
 
     def _local_tables(self) -> np.ndarray:
-        """Return every core's table, core by core, as tables in global memory stand already."""
+        """Return every core's table, core by core, the order that tables in global memory have already."""
         if self._tables == Tables.IN_GLOBAL_MEMORY:
             return self._download("tables", self._cores)
         items = self._cores * self._problem.entries
@@ -186,7 +188,7 @@ class GpuBackend:
         return tables
 
     def _launch(self, kernel: str, items: int, threads: int, arguments: list, shared: int = 0) -> None:
-        """Start a kernel with a thread an item; a name among the arguments stands for the buffer so called."""
+        """Start a kernel with a thread an item; a string among the arguments is the name of a buffer."""
         values = [self._buffers[value] if isinstance(value, str) else value for value in arguments]
         self._device.launch(kernel, max(1, -(-items // threads)), threads, values, shared)
 

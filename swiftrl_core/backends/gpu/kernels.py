@@ -17,11 +17,11 @@ from swiftrl_core.util.toolchain import cache_directory
 FOLDER = Path(__file__).resolve().parent
 SOURCE = '#include "learner.cu"\n#include "mean.cu"\n'
 IEEE_OPTIONS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
-"""One rounding an operation and subnormals kept: what `dpu_src/td_update.h` asks of a compiler."""
+"""One rounding for each operation and subnormals kept: what `dpu_src/td_update.h` asks of a compiler."""
 
 READ_FROM_L2 = "--ptxas-options=--def-load-cache=cg"
-"""Where all lanes share one table, they must not read it through a multiprocessor's own cache: L1 does not hear what
-other multiprocessors wrote, and a lane would go on learning from values of the launch's first moments."""
+"""Where all lanes share one table, they must not read it through a multiprocessor's own cache: L1 does not see what
+other multiprocessors write, and a lane would keep learning from the values at the start of the launch."""
 
 LANES = 32
 """Virtual cores in a warp, which is a block: LANES of tile.h."""
@@ -40,7 +40,7 @@ class Tables(StrEnum):
 
 def shared_bytes(problem: Problem) -> int:
     """Return the bytes of a block's tables: one for each of its lanes, and in a frozen bootstrap the states' values."""
-    beside = problem.n_states if problem.learner.freezes else 0
+    beside = problem.n_states if problem.learner.frozen_bootstrap else 0
     return LANES * (problem.entries + beside) * problem.learner.dtype.itemsize
 
 
@@ -51,11 +51,7 @@ def placement(problem: Problem, shared_limit: int) -> Tables:
 
 def switches(problem: Problem, tables: Tables) -> list[str]:
     """Return the build switches, as compiler arguments."""
-    values = problem.learner.switches | {
-        "N_STATES": problem.n_states,
-        "N_ACTIONS": problem.n_actions,
-        "TABLES": list(Tables).index(tables),
-    }
+    values = problem.switches | {"TABLES": list(Tables).index(tables)}
     return [f"-D{name}={value}" for name, value in values.items()]
 
 
@@ -96,7 +92,7 @@ def compile_kernels(problem: Problem, tables: Tables, target: str) -> bytes:
     Raises
     ------
     CompileError
-        If NVRTC fails; the text ends with what it said.
+        If NVRTC fails; the text ends with its output.
     """
     from cuda.bindings import nvrtc
 
@@ -107,8 +103,8 @@ def compile_kernels(problem: Problem, tables: Tables, target: str) -> bytes:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            said = log.rstrip(b"\0").decode().strip() or status.name
-            raise CompileError(f"the GPU kernels do not compile for {target}: {said}")
+            message = log.rstrip(b"\0").decode().strip() or status.name
+            raise CompileError(f"the GPU kernels do not compile for {target}: {message}")
         if target.startswith("compute_"):
             return _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
         return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
@@ -139,7 +135,7 @@ def _checked(answer: tuple):
 
 
 def _read(size, read, program) -> bytes:
-    """Return what NVRTC holds behind a pair of functions, one for its size, one that fills a buffer."""
+    """Return bytes of NVRTC by its pair of functions, one for their number, one that fills a buffer."""
     buffer = bytearray(_checked(size(program)))
     read(program, buffer)
     return bytes(buffer)

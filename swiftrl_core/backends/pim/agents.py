@@ -1,26 +1,24 @@
 """Independent agents on DPUs: `dpu_src/multi_agent.c`, one agent on each tasklet."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swiftrl_core.backend import Evidence
+from swiftrl_core.backend import Evidence, Population, TrainedAgents, usable
 from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available
-from swiftrl_core.backends.pim.binding import hardware_reason, open_dpu_set
+from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.kernels import compile_agents
-from swiftrl_core.dpusim.timing import resolve_profile, transfer_seconds
-from swiftrl_core.training.population import Population, Trained
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
+from swiftrl_core.backends.pim.sampled import require_equal, sample_size
+from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
 from swiftrl_core.util.errors import SwiftRLError
 
-__all__ = ["available", "runs_on_hardware", "train", "transfer_times"]
+__all__ = ["available", "train"]
 
 
-def runs_on_hardware() -> bool:
-    """Return whether `train` would use UPMEM hardware rather than the simulator."""
-    return hardware_reason() is None
-
-
-def train(population: Population, *, agents_per_dpu: int = 1) -> Trained:
+def train(
+    population: Population, *, agents_per_dpu: int = 1, simulated_dpus: int | str = "all"
+) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured on hardware and simulated on the simulator.
 
     Parameters
@@ -28,13 +26,17 @@ def train(population: Population, *, agents_per_dpu: int = 1) -> Trained:
     population : Population
     agents_per_dpu : int
         Agents on each DPU, one a tasklet; the last DPU may have fewer.
+    simulated_dpus : "all" or int
+        Run all DPUs, or simulate so many of them, while the engine trains all agents; see `sampled`.
 
     Raises
     ------
     SwiftRLError
         If so many tables do not fit a DPU's WRAM, the data do not fit its MRAM, there are not enough DPUs, or a
-        DPU faults.
+        DPU faults; if so many DPUs cannot be simulated, or a simulated table differs from the engine's.
     """
+    if simulated_dpus != "all":
+        return _train_sampled(population, agents_per_dpu, simulated_dpus)
     problem = population.problem
     binary = compile_agents(problem, agents_per_dpu, for_hardware=runs_on_hardware())
     cargo = _pack(population, agents_per_dpu)
@@ -54,20 +56,40 @@ def train(population: Population, *, agents_per_dpu: int = 1) -> Trained:
     tables = gathered.view(problem.learner.dtype).reshape(cargo.dpus * agents_per_dpu, -1)
     on_hardware = evidence == Evidence.MEASURED
     name = "UPMEM hardware" if on_hardware else f"DPU simulator, hardware profile {described['hardware']}"
-    return Trained(
+    return TrainedAgents(
         np.ascontiguousarray(tables[: population.agents, : problem.entries]),
         down.seconds,
         kernel.seconds,
         up.seconds,
-        evidence,
-        {"name": name, **described, "agents_per_dpu": agents_per_dpu},
+        evidence=evidence,
+        machine={"name": name, **described, "agents_per_dpu": agents_per_dpu},
     )
 
 
-def transfer_times(population: Population, agents_per_dpu: int, profile: str) -> tuple[float, float]:
+def _train_sampled(population: Population, agents_per_dpu: int, simulated: int) -> TrainedAgents:
+    """Train all agents on the engine, and those of some DPUs in the simulator as well.
+
+    DPUs are chosen evenly over all, the first included, since it has the longest chunks.
+    """
+    dpus = -(-population.agents // agents_per_dpu)
+    chosen = np.unique(np.linspace(0, dpus - 1, sample_size(simulated, dpus)).round().astype(int))
+    agents = (chosen[:, None] * agents_per_dpu + np.arange(agents_per_dpu)).ravel()
+    agents = agents[agents < population.agents]
+    trained = usable("cpu", agents=True).train(population)
+    sample = replace(population, starts=population.starts[agents], args=population.args[agents])
+    few = train(sample, agents_per_dpu=agents_per_dpu)
+    require_equal(few.tables, trained.tables[agents], population.problem, lambda row: f"agent {agents[row]}")
+    down_s, up_s = _transfer_times(population, agents_per_dpu, few.machine["hardware"])
+    machine = few.machine | {"dpus": dpus, "simulated_dpus": len(chosen)}
+    return TrainedAgents(
+        trained.tables, down_s, few.kernel_s, up_s, evidence=Evidence.SIMULATED, machine=machine
+    )
+
+
+def _transfer_times(population: Population, agents_per_dpu: int, profile: str) -> tuple[float, float]:
     """Return the simulated seconds of `train`'s transfers to the DPUs and back, without moving anything."""
     cargo = _pack(population, agents_per_dpu)
-    server = resolve_profile(profile)
+    server = resolve_hardware(profile)
     longest = max(records.nbytes for records in cargo.records)
     down = transfer_seconds(
         server, "to_dpu", cargo.dpus, longest, "broadcast" if len(cargo.records) == 1 else "parallel"

@@ -5,12 +5,16 @@ import time
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Problem, Round
-from swiftrl_core.backends.pim.binding import PimSet, hardware_reason, open_dpu_set
+from swiftrl_core.backends.pim.binding import PimSet, open_dpu_set
 from swiftrl_core.backends.pim.dealing import compile_dealing, deal
 from swiftrl_core.backends.pim.kernels import compile_learner
+from swiftrl_core.backends.pim.platforms import runs_on_hardware
+from swiftrl_core.backends.pim.sampled import open_sampled
 from swiftrl_core.learner import Update
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.errors import SwiftRLError
+
+__all__ = ["MRAM_BYTES", "TRANSITIONS", "PimBackend", "available", "open_backend", "open_sampled"]
 
 MRAM_BYTES = 64 * 2**20
 TRANSITIONS = "__sys_used_mram_end"
@@ -45,7 +49,7 @@ def open_backend(
     kernel : {"paper", "tuned"}
         The paper's kernel, or the fast one that leaves the same bits (`tuning`).
     hardware : str, optional
-        For the simulator: the profile of the server to simulate (`dpusim.PROFILES`).
+        For the simulator: the profile of the server to simulate (`dpusim.HARDWARE_PROFILES`).
     threads : int, optional
         For the simulator: host threads that run DPUs, by default one a core.
     mode : {"fast", "exact"}
@@ -57,7 +61,7 @@ def open_backend(
         If there is no such kernel, the learner cannot use so many tasklets, the table does not fit, or there are not
         enough DPUs.
     """
-    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=hardware_reason() is None)
+    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=runs_on_hardware())
     dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
     return PimBackend(problem, dpus, tasklets, kernel)
 
@@ -71,7 +75,7 @@ class PimBackend:
         self._problem = problem
         self._dpus = dpus
         self._tasklets = tasklets
-        if problem.learner.freezes:
+        if problem.learner.frozen_bootstrap:
             compile_dealing()
         self._kernel = kernel
         self._table_bytes = 4 * problem.entries
@@ -103,12 +107,12 @@ class PimBackend:
         """
         transfers = {TRANSITIONS: [chunks.chunk(core) for core in range(chunks.cores)]}
         seconds = 0.0
-        if self._problem.learner.freezes:
+        if self._problem.learner.frozen_bootstrap:
             start = time.perf_counter()
-            dealt = deal(self._problem, chunks, self._tasklets)
+            partition = deal(self._problem, chunks, self._tasklets)
             seconds = time.perf_counter() - start
-            transfers[TRANSITIONS] = [dealt.core(core) for core in range(chunks.cores)]
-            transfers["shares"] = list(dealt.shares)
+            transfers[TRANSITIONS] = [partition.core(core) for core in range(chunks.cores)]
+            transfers["shares"] = list(partition.shares)
         longest = max(chunk.nbytes for chunk in transfers[TRANSITIONS])
         if longest + self._tables_down * self._table_bytes > MRAM_BYTES:
             raise SwiftRLError(

@@ -1,9 +1,9 @@
-"""A chunk dealt out to the tasklets of a DPU, by state-action pairs: what `dpu_src/tasklet_learner.c` reads.
+"""Partition a chunk among the tasklets of a DPU by state-action pairs, as `dpu_src/tasklet_learner.c` reads it.
 
 Each pair's transitions go to one tasklet, in the chunk's order, as a run (`struct run` of layout.h): its head, then its
 outcomes, 8 bytes each. Pairs go out by longest processing time first: the one with the most transitions to the tasklet
 with the least to do so far, then the next. The busiest tasklet then has at most 4/3 of the least possible (Graham,
-SIAM J. Appl. Math. 17, 1969). The result of learning does not depend on how pairs are dealt, the time does.
+SIAM J. Appl. Math. 17, 1969). The partition changes the time of learning, not its result.
 """
 
 import ctypes
@@ -14,8 +14,8 @@ import numpy as np
 
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.chunks import Chunks
-from swiftrl_core.learner.layout import KERNEL_DIRECTORY, constant, struct
-from swiftrl_core.util import toolchain
+from swiftrl_core.learner.layout import constant, kernel_headers, struct
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
 
 SOURCE = Path(__file__).parent / "dealing.c"
 
@@ -84,17 +84,10 @@ def _of(chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compile_dealing() -> ctypes.CDLL:
-    """Return dealing.c, compiled. Whoever times the dealing does this first."""
-    path = toolchain.compile_shared_library(
-        [SOURCE],
-        headers=[KERNEL_DIRECTORY / "layout.h", KERNEL_DIRECTORY / "inline.h"],
-        include_directories=[KERNEL_DIRECTORY],
-        flags=[f"-DNUMBER_FORMAT={constant('NUMBER_FORMAT_INT32')}"],
-    )
-    library = ctypes.CDLL(str(path))
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    library.count_words.argtypes = [pointer, pointer, pointer, count, count]
-    library.deal_chunks.argtypes = [pointer] * 5 + [count] * 5
-    for function in (library.count_words, library.deal_chunks):
-        function.restype = ctypes.c_int
-    return library
+    """Return dealing.c, compiled; call it before you time a partition."""
+    functions = {
+        "count_words": (INT32, [POINTER] * 3 + [INT64] * 2),
+        "deal_chunks": (INT32, [POINTER] * 5 + [INT64] * 5),
+    }
+    number_format = {"NUMBER_FORMAT": constant("NUMBER_FORMAT_INT32")}
+    return load_library([SOURCE], functions, kernel_headers(), defines=number_format)

@@ -59,7 +59,7 @@ def compile_learner(
     """
     check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
-    if not problem.learner.freezes:
+    if not problem.learner.frozen_bootstrap:
         return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware)
     macros = tuning.switches(problem, steps_of(problem, kernel), _room(problem))
     macros["BLOCK_BYTES"] = _block_bytes(problem, tasklets)
@@ -86,7 +86,7 @@ def compile_steps(
 def check_tasklets(learner: Learner, tasklets: int) -> None:
     """Raise `SwiftRLError` where there are not that many tasklets, or the learner cannot use them."""
     whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
-    if tasklets != 1 and not learner.freezes:
+    if tasklets != 1 and not learner.frozen_bootstrap:
         raise SwiftRLError(
             f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
             "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
@@ -133,38 +133,40 @@ def largest_table_bytes() -> int:
 
 
 def _check_table_fits(problem: Problem) -> None:
-    needed, room = 4 * problem.entries + _bytes_beside(problem), largest_table_bytes()
+    needed, room = 4 * problem.entries + _auxiliary_bytes(problem), largest_table_bytes()
     if needed > room:
-        beside = ", with what the learner keeps beside it," if _bytes_beside(problem) else ""
+        auxiliary = ", with the learner's other arrays," if _auxiliary_bytes(problem) else ""
         table = f"{problem.n_states:,} states x {problem.n_actions} actions"
         raise SwiftRLError(
-            f"a Q-table of {table}{beside} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
+            f"a Q-table of {table}{auxiliary} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
             "smaller environment, or --backend cpu"
         )
 
 
 def _room(problem: Problem) -> int:
-    """Return the bytes of WRAM beside the table and what the learner keeps beside it."""
-    return largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _bytes_beside(problem)
+    """Return the bytes of WRAM that the table and the learner's other arrays leave."""
+    return (
+        largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _auxiliary_bytes(problem)
+    )
 
 
-def _bytes_beside(problem: Problem) -> int:
-    """Return the WRAM that `struct aux` of td_update.h points to."""
+def _auxiliary_bytes(problem: Problem) -> int:
+    """Return the bytes of the learner's other arrays: what `struct aux` of td_update.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
-    of_decay = 2 * problem.entries if problem.learner.decays else 0
-    return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.freezes else 0)
+    of_decay = 2 * problem.entries if problem.learner.decaying_alpha else 0
+    return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.frozen_bootstrap else 0)
 
 
 def _block_bytes(problem: Problem, tasklets: int) -> int:
     """Return how much of WRAM each tasklet has for its transitions: all that is left, up to a DMA transfer."""
-    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _bytes_beside(problem)
+    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _auxiliary_bytes(problem)
     each = STACK_BYTES + TASKLET_BYTES
     block = min(room // tasklets - each, constant("DMA_BLOCK_BYTES")) // 8 * 8
     if block < LEAST_BLOCK_BYTES:
         most = room // (each + LEAST_BLOCK_BYTES)
         raise SwiftRLError(
             f"tasklets is {tasklets}: beside a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
-            f"and what the learner keeps, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
+            f"and the learner's other arrays, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
         )
     return block
 
@@ -177,8 +179,7 @@ def _compile(
     *,
     for_hardware: bool,
 ) -> Path:
-    counts = {"N_STATES": problem.n_states, "N_ACTIONS": problem.n_actions}
-    defines = problem.learner.switches | counts | (sizes or {})
+    defines = problem.switches | (sizes or {})
     if for_hardware:
         return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
     return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])

@@ -1,4 +1,4 @@
-"""From the paper's kernel to a fast one: which switches of `dpu_src/tuning.h` a build sets.
+"""The steps from the paper's kernel to a fast one, which are switches of `dpu_src/tuning.h`.
 
 Every step leaves each bit of a table as it was. `swiftrl_core.experiments.kernel_study` measures what a step saves.
 """
@@ -15,7 +15,7 @@ from swiftrl_core.learner.layout import constant
 from swiftrl_core.util.errors import SwiftRLError
 
 KERNELS = ("paper", "tuned")
-"""As the paper's figures have it, and with all steps that save this learner something."""
+"""The kernel of the paper's figures, and the one with all steps that save this learner something."""
 TRANSITION_BYTES = 8
 
 
@@ -39,7 +39,7 @@ def steps(problem: Problem, kernel: str, room: int) -> tuple[Step, ...]:
     problem : Problem
     kernel : {"paper", "tuned"}
     room : int
-        Bytes of WRAM beside the table and what the learner keeps beside it, for transitions and kept maxima.
+        Bytes of WRAM that the table and the learner's other arrays leave to transitions and kept maxima.
 
     Raises
     ------
@@ -76,10 +76,10 @@ def _applies(step: Step, problem: Problem) -> bool:
         case Step.CONSTANT_PRODUCTS | Step.INTEGER_COMPARISON:
             return learner.number_format == NumberFormat.FP32
         case Step.KEPT_MAXIMA:
-            paper = learner.update == Update.TD and not (learner.decays or learner.freezes)
+            paper = learner.update == Update.TD and not (learner.decaying_alpha or learner.frozen_bootstrap)
             return paper and learner.algorithm == Algorithm.Q_LEARNING
         case Step.HELD_CHUNK:
-            if learner.freezes:  # its kernel holds the chunk anyway
+            if learner.frozen_bootstrap:  # its kernel holds the chunk anyway
                 return False
             # Beside floating point, the few large transfers of a chunk in order take no time worth a more complex loop.
             return learner.sampling == Sampling.RAN or learner.number_format != NumberFormat.FP32
@@ -96,7 +96,7 @@ def _sums_fit(problem: Problem) -> bool:
     found = problem.learner.coefficients
     promised = INT32_MAX if problem.learner.update == Update.VR else None
     divisions = [(found.gamma * max(found.high, -found.low), found.gamma_scale)]
-    if not problem.learner.decays:  # whose divisors are not known
+    if not problem.learner.decaying_alpha:  # whose divisors are not known
         divisions.append((found.alpha * (found.high - found.low), found.alpha_scale))
     for largest, divisor in divisions:
         twos = (divisor & -divisor).bit_length() - 1

@@ -1,7 +1,7 @@
-"""The simulator held to numbers measured by others: `swiftrl validate`, `make validate`.
+"""The simulator against numbers measured by others: `swiftrl validate`, `make validate`.
 
 Sections: arithmetic, saturation, bandwidth and transfers against PrIM; loops against a second server; suite against the
-project's own golden counts; calibration and kernels where their measurements lie beside the project.
+project's own golden counts; calibration and kernels where their measurements are found next to the project.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ HARDWARE_ROWS = "data/prim_hardware_rows.json"
 
 
 def measurements_folder() -> Path:
-    """Return the folder, beside a clone of the project, where measurements that are not part of it may lie."""
+    """Return the folder next to a clone of the project for measurements that are not part of it."""
     return Path(__file__).resolve().parents[4] / "shared"
 
 

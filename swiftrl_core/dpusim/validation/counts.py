@@ -1,8 +1,8 @@
-"""Instruction counts: against the vendor's tools where their counts are at hand, and against our own of yesterday.
+"""Instruction counts against the vendor's tools, where their counts are available, and against our own golden counts.
 
 The calibration suite (35 kernels, 128 counts of real DPU code) is not part of this project; where its folder is, the
 rows compiled at -O2 are run and judged. The project's own suite needs nothing: its golden counts are what this
-simulator said when they were written, so they tell that something changed, not that it is right.
+simulator gave when they were written, so they show that something changed, not that it is right.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from swiftrl_core.dpusim.model import MODEL_VERSION
+from swiftrl_core.dpusim.timing import MODEL_VERSION
 from swiftrl_core.dpusim.validation.harness import run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 from swiftrl_core.util.errors import SwiftRLError

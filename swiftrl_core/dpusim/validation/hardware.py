@@ -21,13 +21,12 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from swiftrl_core.dpusim.timing import PROFILES, launch_seconds
-from swiftrl_core.dpusim.uncertainty import STATED
+from swiftrl_core.dpusim.timing import HARDWARE_PROFILES, STATED, launch_seconds
 from swiftrl_core.dpusim.validation.harness import KERNELS, Finished, run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 from swiftrl_core.util.errors import SwiftRLError
 
-PROFILE = PROFILES["upimulator-server"]
+PROFILE = HARDWARE_PROFILES["upimulator-server"]
 TASKLETS = 16
 CALIBRATING_DPUS = 4
 JUDGED_FROM_MS = 2.0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from swiftrl_core.dpusim.compile import compile_kernel
-from swiftrl_core.dpusim.elf import MRAM_BASE, MRAM_HEAP, load_program
 from swiftrl_core.dpusim.machine import Machine, RunStats, run_machines
+from swiftrl_core.dpusim.program.compile import compile_kernel
+from swiftrl_core.dpusim.program.elf import MRAM_BASE, MRAM_HEAP, load_program
 from swiftrl_core.dpusim.timing import DmaTiming
 from swiftrl_core.util.errors import SwiftRLError
 

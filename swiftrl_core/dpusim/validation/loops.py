@@ -1,7 +1,7 @@
 """Short loops over blocks in MRAM against cycles measured on a second server.
 
 Nothing is tuned on what judges: that server's DMA timing is fitted to its transfers by 16 tasklets, a benchmark of
-its own (`published.TRANSFER_CYCLES`). The same loops with PrIM's DMA timing, the default, are shown beside.
+its own (`published.TRANSFER_CYCLES`). The same loops with PrIM's DMA timing, the default, are shown for comparison.
 
 Both sides are differences between two numbers of blocks, so launch, start and end of a kernel fall out.
 """

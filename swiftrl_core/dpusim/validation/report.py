@@ -1,4 +1,4 @@
-"""What a validation finds: tables of predicted against published, and bars that they pass or miss."""
+"""Validation results: tables of predicted and published values, and bars that they pass or miss."""
 
 import math
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ class Bar:
     Attributes
     ----------
     name : str
-        What is held to what.
+        What is compared with what.
     value, limit : float
         The figure found, and the most it may be.
     unit : str
         Of both, such as `%`.
     detail : str
-        What stands behind the value, such as the worst case.
+        What the value summarises, such as the worst case.
     """
 
     name: str

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from swiftrl_core.dpusim.timing import PROFILES
+from swiftrl_core.dpusim.timing import HARDWARE_PROFILES
 from swiftrl_core.dpusim.validation import published
 from swiftrl_core.dpusim.validation.harness import KERNELS, run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 
-CLOCK_HZ = PROFILES["upmem-2556"].clock_hz
+CLOCK_HZ = HARDWARE_PROFILES["upmem-2556"].clock_hz
 TASKLETS = 16
 ROUNDS = 4
 BLOCK_BYTES = 1024

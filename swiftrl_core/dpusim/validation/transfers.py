@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from swiftrl_core.dpusim.timing import PROFILES, transfer_seconds
+from swiftrl_core.dpusim.timing import HARDWARE_PROFILES, transfer_seconds
 from swiftrl_core.dpusim.validation import published
 from swiftrl_core.dpusim.validation.report import Bar, Section, percent_error
 
 
 def transfers() -> Section:
     """Compare the bandwidths of one whole rank with PrIM's."""
-    profile = PROFILES["upmem-2556"]
+    profile = HARDWARE_PROFILES["upmem-2556"]
     n_dpus, size = profile.dpus_per_rank, published.HOST_BYTES_PER_DPU
     rows = []
     for (direction, kind), rate in published.HOST_GB_S.items():

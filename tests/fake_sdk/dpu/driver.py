@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from dpu import recorder
-from swiftrl_core.dpusim.compile import chip_named
-from swiftrl_core.dpusim.elf import load_program
 from swiftrl_core.dpusim.machine import Machine, run_machines
+from swiftrl_core.dpusim.program.compile import chip_named
+from swiftrl_core.dpusim.program.elf import load_program
 
 ALLOCATE_ALL = 0xFFFFFFFF
 MRAM, IRAM = 0x08000000, 0x80000000
@@ -142,6 +142,12 @@ class DpuSet:
             raise DpuError("invalid number of host buffers for this DPU set")
         if len(self) == 1:
             return [_raw(host[0], len(host[0]))]
+        for buffer in host:
+            if not isinstance(buffer, bytearray | memoryview | None):
+                raise UndefinedBehaviour(
+                    f"a {type(buffer).__name__} in a list: the C code asks for its bytes without the interpreter's "
+                    "lock, and from Python 3.12 on the process ends if it allocates to answer"
+                )
         return [None if buffer is None else _raw(buffer, memoryview(buffer).nbytes) for buffer in host]
 
     def _transfer(self, to_dpu, symbol, offset, size, buffers):

@@ -1,0 +1,302 @@
+/* The debug run: finds bugs that a DPU would pass over in silence. Part of machine.c, only where SANITIZE is defined:
+ * interface.py builds it as a library of its own, so the other runs carry nothing of it.
+ *
+ *   uninitialised reads  each byte of WRAM is known to be written or not: by load, by the host, by the kernel. A stack
+ *                        frame is fresh whenever it is made, all stacks at every launch. Loads of which no byte was
+ *                        ever written are told, and transfers to MRAM that hold 8 such bytes in a row; less than that
+ *                        is padding. memcpy hands on what it does not know, as a structure's padding.
+ *   data races           two tasklets use the same byte of WRAM, one of them writes, and nothing orders the two. What
+ *                        orders is found with vector clocks: each tasklet counts the times it has told others something
+ *                        (unlock, barrier, sem_give, handshake) and keeps for every other tasklet the count that it
+ *                        has been told of. An access is ordered after another if its tasklet has been told of it.
+ *                        So a race is told even when the accesses were far apart in this run, and a program in order
+ *                        is never blamed; a lockset would blame every hand-over by a barrier. What it misses: two
+ *                        accesses that happened to have a lock's hand-over between them in this run.
+ *   misaligned transfers done as a DPU would do them (low bits dropped, size modulo 2,048), and told. */
+#ifndef DPUSIM_SANITIZE_H
+#define DPUSIM_SANITIZE_H
+
+#include "machine.h"
+
+#ifndef SANITIZE
+
+#define SANITIZER_NEW(machine) true
+#define SANITIZER_FREE(machine)
+#define SANITIZER_BOOT(machine)
+#define CHECK(access, ...)
+#define TELL(machine, t, channel)
+#define LISTEN(machine, t, channel)
+
+#else
+
+#define SANITIZER_NEW(machine) sanitizer_new(machine)
+#define SANITIZER_FREE(machine) sanitizer_free((machine)->sanitizer)
+#define SANITIZER_BOOT(machine) sanitizer_boot(machine)
+#define CHECK(access, ...) check_##access(machine, t, (uint32_t)(op - ops), __VA_ARGS__)
+#define TELL(machine, t, channel) sanitizer_tell(machine, t, channel)
+#define LISTEN(machine, t, channel) sanitizer_listen(machine, t, channel)
+
+enum {
+  REPORTS = 256,               /* more are counted with the last */
+  CHANNEL_LOCK = 1 << 30,      /* + number of the lock bit */
+  CHANNEL_HANDSHAKE = 3 << 29, /* + tasklet that notifies; barriers and semaphores: their address */
+};
+
+enum report_kind { UNINITIALISED = 1, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE };
+
+/* One bug; read by sanitizer.py through a NumPy record of the same layout. */
+struct report {
+  int32_t kind, tasklet, other; /* other: the tasklet that came before, of a race */
+  uint32_t pc, other_pc;        /* numbers of instructions in IRAM */
+  uint32_t address, size;
+  uint8_t writes, other_wrote, reserved[2];
+  int64_t count;
+};
+
+/* What is known about a word of WRAM. Clocks are those of the tasklet at its access, 0 for none. */
+struct word_shadow {
+  uint8_t written; /* a bit a byte */
+  int8_t writer[4];
+  uint32_t write_clock[4], write_pc[4];
+  uint8_t read_bytes[MAX_TASKLETS];
+  uint32_t read_clock[MAX_TASKLETS], read_pc[MAX_TASKLETS];
+};
+
+struct channel {
+  uint32_t name;
+  uint32_t told[MAX_TASKLETS];
+};
+
+struct sanitizer {
+  uint32_t clock[MAX_TASKLETS][MAX_TASKLETS]; /* [a][b]: what a has been told of b */
+  struct channel *channels;
+  int32_t channel_count, report_count;
+  struct report reports[REPORTS];
+  struct word_shadow words[];
+};
+
+/* ---- reports ---- */
+
+static void add_report(struct sanitizer *s, struct report report) {
+  for (int32_t i = 0; i < s->report_count; i++) {
+    struct report *known = &s->reports[i];
+    if (known->kind != report.kind || known->pc != report.pc || known->other_pc != report.other_pc) continue;
+    known->count++;
+    return;
+  }
+  if (s->report_count == REPORTS) return;
+  report.count = 1;
+  s->reports[s->report_count++] = report;
+}
+
+/* ---- what was written ---- */
+
+static struct word_shadow *word_at(const struct machine *machine, uint32_t address) {
+  return &machine->sanitizer->words[address / 4];
+}
+
+static void mark_written(struct machine *machine, uint32_t address, uint32_t size, bool written) {
+  for (uint32_t at = address; at < address + size; at++) {
+    uint8_t bit = (uint8_t)(1u << at % 4);
+    struct word_shadow *word = word_at(machine, at);
+    word->written = (uint8_t)(written ? word->written | bit : word->written & ~bit);
+  }
+}
+
+static bool nothing_written(const struct machine *machine, uint32_t address, uint32_t size) {
+  for (uint32_t at = address; at < address + size; at++)
+    if (word_at(machine, at)->written >> at % 4 & 1) return false;
+  return true;
+}
+
+/* ---- who knows of whom ---- */
+
+static struct channel *channel_named(struct sanitizer *s, uint32_t name) {
+  for (int32_t i = 0; i < s->channel_count; i++)
+    if (s->channels[i].name == name) return &s->channels[i];
+  struct channel *more = realloc(s->channels, (size_t)(s->channel_count + 1) * sizeof *more);
+  if (!more) return NULL; /* less is known to be in order: reports may be wrong, the run goes on */
+  s->channels = more;
+  more[s->channel_count] = (struct channel){.name = name};
+  return &more[s->channel_count++];
+}
+
+static void sanitizer_tell(struct machine *machine, const struct tasklet *t, uint32_t name) {
+  struct sanitizer *s = machine->sanitizer;
+  struct channel *channel = channel_named(s, name);
+  uint32_t *own = s->clock[t - machine->tasklets];
+  if (!channel) return;
+  for (int32_t i = 0; i < MAX_TASKLETS; i++)
+    if (channel->told[i] < own[i]) channel->told[i] = own[i];
+  own[t - machine->tasklets]++;
+}
+
+static void sanitizer_listen(struct machine *machine, const struct tasklet *t, uint32_t name) {
+  const struct channel *channel = channel_named(machine->sanitizer, name);
+  uint32_t *own = machine->sanitizer->clock[t - machine->tasklets];
+  if (!channel) return;
+  for (int32_t i = 0; i < MAX_TASKLETS; i++)
+    if (own[i] < channel->told[i]) own[i] = channel->told[i];
+}
+
+/* ---- accesses ---- */
+
+struct access {
+  int32_t tasklet;
+  uint32_t pc;
+  bool writes;
+};
+
+static void report_race(struct machine *machine, struct access now, uint32_t address, int32_t other, uint32_t other_pc,
+                        bool other_wrote) {
+  add_report(machine->sanitizer, (struct report){.kind = RACE,
+                                                 .tasklet = now.tasklet,
+                                                 .other = other,
+                                                 .pc = now.pc,
+                                                 .other_pc = other_pc,
+                                                 .address = address,
+                                                 .size = 4,
+                                                 .writes = now.writes,
+                                                 .other_wrote = other_wrote});
+}
+
+/* Compare an access to the bytes `bytes` of a word with what others did to them, and remember it. */
+static void check_word(struct machine *machine, struct access now, uint32_t address, uint8_t bytes) {
+  struct word_shadow *word = word_at(machine, address);
+  const uint32_t *known = machine->sanitizer->clock[now.tasklet];
+  for (uint32_t b = 0; b < 4; b++) {
+    if (!(bytes >> b & 1)) continue;
+    int32_t writer = word->writer[b];
+    if (word->write_clock[b] && writer != now.tasklet && word->write_clock[b] > known[writer])
+      report_race(machine, now, address, writer, word->write_pc[b], true);
+    if (now.writes)
+      word->writer[b] = (int8_t)now.tasklet, word->write_clock[b] = known[now.tasklet], word->write_pc[b] = now.pc;
+  }
+  if (!now.writes) {
+    bool same = word->read_clock[now.tasklet] == known[now.tasklet];
+    word->read_bytes[now.tasklet] = (uint8_t)(same ? word->read_bytes[now.tasklet] | bytes : bytes);
+    word->read_clock[now.tasklet] = known[now.tasklet], word->read_pc[now.tasklet] = now.pc;
+    return;
+  }
+  for (int32_t reader = 0; reader < (int32_t)machine->program->nr_tasklets; reader++)
+    if (reader != now.tasklet && word->read_clock[reader] > known[reader] && word->read_bytes[reader] & bytes)
+      report_race(machine, now, address, reader, word->read_pc[reader], false);
+}
+
+static void check_range(struct machine *machine, struct access now, uint32_t address, uint32_t size) {
+  for (uint32_t at = address, end = address + size; at < end;) {
+    uint32_t within = at % 4, piece = 4 - within < end - at ? 4 - within : end - at;
+    check_word(machine, now, at - within, (uint8_t)(((1u << piece) - 1) << within));
+    at += piece;
+  }
+}
+
+static struct access access_of(const struct machine *machine, const struct tasklet *t, uint32_t pc, bool writes) {
+  return (struct access){(int32_t)(t - machine->tasklets), pc, writes};
+}
+
+static void report_uninitialised(struct machine *machine, struct access now, uint32_t address, uint32_t size) {
+  add_report(
+      machine->sanitizer,
+      (struct report){
+          .kind = UNINITIALISED, .tasklet = now.tasklet, .other = -1, .pc = now.pc, .address = address, .size = size});
+}
+
+static void check_load(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t address, uint32_t size) {
+  struct access now = access_of(machine, t, pc, false);
+  if (nothing_written(machine, address, size)) report_uninitialised(machine, now, address, size);
+  check_range(machine, now, address, size);
+}
+
+static void check_store(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t address,
+                        uint32_t size) {
+  mark_written(machine, address, size, true);
+  check_range(machine, access_of(machine, t, pc, true), address, size);
+}
+
+/* The WRAM side of a transfer that has been done. */
+static void check_transfer(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t address,
+                           uint32_t size, bool to_wram) {
+  if (to_wram) {
+    check_store(machine, t, pc, address, size);
+    return;
+  }
+  struct access now = access_of(machine, t, pc, false);
+  for (uint32_t at = address; at < address + size; at += 8)
+    if (nothing_written(machine, at, 8)) report_uninitialised(machine, now, at, 8);
+  check_range(machine, now, address, size);
+}
+
+/* A transfer about to be done: tell what is wrong with it, and change it to what a DPU would do. */
+static void check_request(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t *wram, uint32_t *mram,
+                          uint32_t *size) {
+  struct report found = {.tasklet = (int32_t)(t - machine->tasklets), .other = -1, .pc = pc, .size = *size};
+  if (*size < 8 || *size > 2048 || *size % 8)
+    found.kind = DMA_SIZE, found.address = *mram, add_report(machine->sanitizer, found);
+  if (*wram % 8) found.kind = DMA_WRAM_ADDRESS, found.address = *wram, add_report(machine->sanitizer, found);
+  if (*mram % 8) found.kind = DMA_MRAM_ADDRESS, found.address = *mram, add_report(machine->sanitizer, found);
+  *wram &= ~7u, *mram &= ~7u;
+  *size = ((*size / 8 - 1) & 255) * 8 + 8;
+}
+
+static bool wram_holds(const struct machine *machine, uint32_t address, uint32_t size) {
+  return size <= machine->program->wram_bytes && address <= machine->program->wram_bytes - size;
+}
+
+/* memcpy, memmove or memset about to be called. */
+static void check_block(struct machine *machine, const struct tasklet *t, uint32_t pc, bool copies) {
+  uint32_t to = t->x[10], from = t->x[11], size = t->x[12];
+  bool known_source = copies && wram_holds(machine, from, size);
+  if (known_source) check_range(machine, access_of(machine, t, pc, false), from, size);
+  if (!wram_holds(machine, to, size)) return;
+  check_range(machine, access_of(machine, t, pc, true), to, size);
+  for (uint32_t i = 0; i < size; i++) {
+    uint32_t at = to > from ? size - 1 - i : i; /* in the order that overlapping ranges need */
+    mark_written(machine, to + at, 1, !known_source || !nothing_written(machine, from + at, 1));
+  }
+}
+
+static void check_frame(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t frame, uint32_t top) {
+  (void)t, (void)pc;
+  if (frame < top && top <= machine->program->wram_bytes) mark_written(machine, frame, top - frame, false);
+}
+
+/* ---- the sanitizer of a machine ---- */
+
+static bool sanitizer_new(struct machine *machine) {
+  size_t words = machine->program->wram_bytes / 4;
+  machine->sanitizer = calloc(1, sizeof(struct sanitizer) + words * sizeof(struct word_shadow));
+  return machine->sanitizer != NULL;
+}
+
+static void sanitizer_free(struct sanitizer *s) {
+  if (s) free(s->channels);
+  free(s);
+}
+
+/* A launch comes after all that was before it. What was written stays so, but for the stacks. */
+static void sanitizer_boot(struct machine *machine) {
+  const struct program *program = machine->program;
+  struct sanitizer *s = machine->sanitizer;
+  for (uint32_t i = 0; i < program->wram_bytes / 4; i++)
+    s->words[i] = (struct word_shadow){.written = s->words[i].written};
+  memset(s->clock, 0, sizeof s->clock);
+  for (int32_t i = 0; i < MAX_TASKLETS; i++) s->clock[i][i] = 1;
+  s->channel_count = 0;
+  mark_written(machine, program->stacks_start, program->nr_tasklets * program->stack_bytes, false);
+}
+
+/* The host has written to WRAM. */
+EXPORT void dpu_host_wrote(struct machine *machine, uint32_t address, uint32_t size) {
+  mark_written(machine, address, size, true);
+}
+
+EXPORT const struct report *dpu_reports(const struct machine *machine, int32_t *count) {
+  *count = machine->sanitizer->report_count;
+  return machine->sanitizer->reports;
+}
+
+EXPORT void dpu_clear_reports(struct machine *machine) { machine->sanitizer->report_count = 0; }
+
+#endif
+#endif
