@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data.datasets import Dataset
+from swiftrl_core.data.transitions import Dataset
 from swiftrl_core.learner import Learner, chunks, layout
 from swiftrl_core.util import toolchain
 
