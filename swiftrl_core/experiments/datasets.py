@@ -215,7 +215,7 @@ def fig_visits(visits: pd.DataFrame) -> Figure:
 
 EXPERIMENT = Experiment(
     id="02_datasets",
-    question="What does a core's chunk of random experience still hold as cores grow?",
+    question="What does a core's chunk of random experience still contain as the number of cores grows?",
     sizes=SIZES,
     figures=(
         Plot("coverage", fig_coverage, table_coverage, summary_coverage),

@@ -193,7 +193,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
 
 EXPERIMENT = Experiment(
     id="08_roofline",
-    question="What holds an update back, on this CPU and on a DPU?",
+    question="What limits an update, on this CPU and on a DPU?",
     sizes=SIZES,
     figures=(Plot("roofline", fig_roofline, table_roofline, summary_roofline),),
     of=probe.Speed,

@@ -420,7 +420,7 @@ def _from(transitions: float, smallest: int) -> str:
 
 EXPERIMENT = Experiment(
     id="12_time_to_optimum",
-    question="How long until the optimum, on DPUs, on a CPU and by solving the model, and when do DPUs win?",
+    question="How long until the optimum, on DPUs, on a CPU and by the exact solution, and when do DPUs win?",
     sizes=SIZES,
     figures=(
         Plot("time_to_optimum", fig_time_to_optimum, table_time_to_optimum, summary_time_to_optimum),
