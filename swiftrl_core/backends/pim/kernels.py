@@ -151,7 +151,7 @@ def _room(problem: Problem) -> int:
 
 
 def _auxiliary_bytes(problem: Problem) -> int:
-    """Return the bytes of the learner's other arrays: what `struct beside` of learn.h points to."""
+    """Return the bytes of the learner's other arrays: what `struct aux` of td_update.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
     of_decay = 2 * problem.entries if problem.learner.decaying_alpha else 0
     return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.frozen_bootstrap else 0)
