@@ -111,7 +111,9 @@ def own_suite(golden: Path = GOLDEN) -> Section:
         f"The project's own suite against golden counts (model version {expected['model_version']})",
         table,
         (Bar("kernels whose counts changed", len(changed), 0, "kernels", ", ".join(changed)),),
-        ("A change that is meant: raise MODEL_VERSION in model.py, then `swiftrl validate --write-golden`.",),
+        (
+            "For an intended change, raise MODEL_VERSION in timing/version.py, then run `swiftrl validate --write-golden`.",
+        ),
     )
 
 
