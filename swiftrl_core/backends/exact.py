@@ -138,8 +138,8 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
         raise MemoryError(f"no memory to count {len(records):,} transitions")
     if sweeps == 0:
         raise SwiftRLError(
-            f"the exact solution is not within {tolerance:g} of its fixed point after {MOST_SWEEPS:,} sweeps with gamma "
-            f"{gamma:g}: use a smaller gamma or a larger tolerance"
+            f"the exact solution is not within {tolerance:g} of its fixed point after {MOST_SWEEPS:,} sweeps with "
+            f"gamma {gamma:g}: use a smaller gamma or a larger tolerance"
         )
     return q
 

@@ -86,7 +86,7 @@ def arithmetic() -> Section:
             Bar("mean over the 15 that are judged", judged.mean(), 4.0, detail="all but INT32 /"),
         ),
         (
-            f"First operands of {FIRST_OPERAND_BITS} bits: INT32 / fixes this width and tests nothing; see throughput.py.",
+            f"First operands of {FIRST_OPERAND_BITS} bits: INT32 / fixes it and tests nothing; see throughput.py.",
         ),
     )
 
