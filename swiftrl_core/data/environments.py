@@ -171,7 +171,7 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
     if isinstance(name, Environment):
         if kwargs:
             raise SwiftRLError(
-                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name instead"
+                f"{name.env_id} is already resolved, so {sorted(kwargs)} cannot be applied; give its name instead"
             )
         return name
     if not isinstance(name, str):
@@ -183,7 +183,7 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
         table, again = first.unwrapped.P, second.unwrapped.P
         if table is not again and table != again:
             raise SwiftRLError(
-                f"{env_id} with {kwargs} is another environment each time it is made; fix its layout, as "
+                f"{env_id} with {kwargs} differs each time it is made; fix its layout, as "
                 f"with desc=[...] for FrozenLake"
             )
         return environment

@@ -85,7 +85,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     except (FileNotFoundError, ValueError) as error:
         raise SwiftRLError(
             f"Minari has no data set {dataset_id!r} on this machine ({' '.join(str(error).split())}): "
-            "`minari list local` lists those it has, `minari download ID` gets others"
+            "`minari list local` lists those it has, `minari download ID` fetches others"
         ) from error
     sizes = [
         size_of(dataset_id, kind, space)
@@ -94,7 +94,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     environment = _environment(dataset_id, stored.env_spec) if environment is None else resolve(environment)
     if sizes != [environment.n_states, environment.n_actions]:
         raise SwiftRLError(
-            f"{dataset_id} has {sizes[0]} states and {sizes[1]} actions, and {environment.env_id} has "
+            f"{dataset_id} has {sizes[0]} states and {sizes[1]} actions, but {environment.env_id} has "
             f"{environment.n_states} and {environment.n_actions}: name the environment it comes from"
         )
     columns = _columns(dataset_id, stored.iterate_episodes())
@@ -121,7 +121,7 @@ def save(dataset: Dataset, dataset_id: str) -> Estimate:
     from minari.storage.datasets_root_dir import get_dataset_path
 
     if not _ID.fullmatch(dataset_id):
-        raise SwiftRLError(f"{dataset_id!r} is no Minari id: write NAME-v0 or GROUP/NAME-v0")
+        raise SwiftRLError(f"{dataset_id!r} is not a Minari id: write NAME-v0 or GROUP/NAME-v0")
     path = Path(get_dataset_path(dataset_id))
     if path.exists():
         raise SwiftRLError(f"Minari has a data set {dataset_id} already: choose another name or version")
@@ -167,7 +167,7 @@ def _minari() -> Any:
 def _environment(dataset_id: str, spec: Any) -> Environment:
     """Resolve the environment that a data set names, in the version that is installed here."""
     if spec is None:
-        raise SwiftRLError(f"{dataset_id} does not say where it comes from: name the environment with --env")
+        raise SwiftRLError(f"{dataset_id} does not record its environment: name it with --env")
     defaults = gymnasium.registry[spec.id].kwargs if spec.id in gymnasium.registry else {}
     own = {name: value for name, value in spec.kwargs.items() if defaults.get(name) != value}
     names = (short for short, ids in SHORT_NAMES.items() if base_id(spec.id) in map(base_id, ids))
@@ -177,7 +177,9 @@ def _environment(dataset_id: str, spec: Any) -> Environment:
 def _known_environment(dataset: Dataset) -> Environment:
     env_id = dataset.metadata.get("env_id")
     if env_id is None:
-        raise SwiftRLError("the data set does not know its environment, which Minari stores with it: name it")
+        raise SwiftRLError(
+            "the data set does not record its environment, which Minari stores with it: name it"
+        )
     return resolve(env_id, **dataset.metadata.get("kwargs", {}))
 
 

@@ -1,4 +1,4 @@
-"""Independent agents on the host's own cores: in lanes where they stay in step, else one after the other."""
+"""Independent agents on the host's own cores: in vector lanes where all take the same steps, else one by one."""
 
 import ctypes
 import time
@@ -96,7 +96,7 @@ def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple
             first,
             last,
         ):
-            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+            raise MemoryError("no memory for the tables of one thread of the cpu backend")
 
     return _timed(work, vectors, engine.team(), threads), engine.lanes()
 

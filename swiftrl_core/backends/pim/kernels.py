@@ -57,7 +57,7 @@ def compile_learner(
     ------
     SwiftRLError
         If there is no such kernel, there are not that many tasklets or the learner cannot use them, the Q-table does
-        not fit a DPU's WRAM beside what they need, or the compiler fails.
+        not fit a DPU's WRAM next to what they need, or the compiler fails.
     """
     check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
@@ -91,8 +91,8 @@ def check_tasklets(learner: Learner, tasklets: int) -> None:
     whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
     if tasklets != 1 and not learner.frozen_bootstrap:
         raise SwiftRLError(
-            f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
-            "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
+            f"tasklets is {tasklets}: with bootstrap current each update depends on the one before, so only 1 tasklet "
+            "of a DPU can learn; use --tasklets 1, or --bootstrap frozen"
         )
 
 
@@ -131,7 +131,7 @@ def most_agents(problem: Problem) -> int:
 
 
 def largest_table_bytes() -> int:
-    """Return how many bytes of Q-table fit beside the stack, the DMA block and the runtime's variables."""
+    """Return how many bytes of Q-table fit next to the stack, the DMA block and the runtime's variables."""
     return WRAM_BYTES - STACK_BYTES - constant("DMA_BLOCK_BYTES") - RESERVED_WRAM_BYTES
 
 
@@ -168,7 +168,7 @@ def _block_bytes(problem: Problem, tasklets: int) -> int:
     if block < LEAST_BLOCK_BYTES:
         most = room // (each + LEAST_BLOCK_BYTES)
         raise SwiftRLError(
-            f"tasklets is {tasklets}: beside a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
+            f"tasklets is {tasklets}: next to a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
             f"and the learner's other arrays, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
         )
     return block
