@@ -18,8 +18,8 @@ FEWEST_BITS = 8
 """Coefficients of INT32_POW2 have 13 bits where products allow it, and never under 8 (0.4 % of 1)."""
 LARGEST_FINE_ALPHA = 2**10
 """Shifts of INT32_POW2 pass `MOST_BITS` only as long as the coefficient of alpha stays below."""
-FEWEST_DECAYING_BITS = 6
-"""A decaying alpha of INT32_POW2 keeps so many significant bits (1 %), so that values can have a finer unit."""
+FEWEST_DECAYING_BITS = 5
+"""A decaying alpha of INT32_POW2 keeps so many significant bits (3 %), so that values can have a finer unit."""
 LARGEST_CHANGE = 0.01
 """A finer unit may change alpha and 1 - gamma, as they are rounded, by no more than this part."""
 FINEST_SCALE = 2**60
