@@ -174,7 +174,7 @@ def test_what_is_no_known_table_is_refused_in_one_sentence(name, kwargs, parts):
 
 
 def test_arguments_on_top_of_an_environment_are_refused():
-    with pytest.raises(SwiftRLError, match="resolved already"):
+    with pytest.raises(SwiftRLError, match="already resolved"):
         resolve(resolve("taxi"), is_rainy=True)
 
 

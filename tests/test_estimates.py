@@ -67,7 +67,7 @@ def test_finished_rows_of_a_group_take_the_place_of_small_runs(store, clock, mon
     plan = make_plan(jobs, store)
     done = frozenset(job.config_hash for job in jobs[:2])
     monkeypatch.setattr(store, "row", lambda name: {"wall_seconds": 7.0})
-    plan = module.Plan(plan.cells, done, plan.failed, {})
+    plan = module.Plan(plan.jobs, done, plan.failed, {})
     found = estimate(plan, store)
     assert found.seconds == pytest.approx(7.0 + 3 * 3e-7 * work(jobs[0]))
     assert (found.finished, found.small) == (2, 1)

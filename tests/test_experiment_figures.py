@@ -70,7 +70,7 @@ def test_there_are_reference_results():
 @pytest.mark.parametrize("experiment", [entry.id for entry in KEPT])
 def test_the_reference_is_a_whole_quick_run_of_today_s_experiment(experiment):
     rows = rows_of(experiment)
-    planned = {cell.config_hash for cell in experiments.expand(experiment, "quick")}
+    planned = {run.config_hash for run in experiments.expand(experiment, "quick")}
     ran = set(rows["config_hash"])
     assert ran <= planned
     left_out = {run.group[1] for run in experiments.expand(experiment, "quick") if run.config_hash not in ran}

@@ -11,7 +11,7 @@ RECIPES = {"safe": grids.SAFE, "fast": grids.FAST}
 
 
 def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **settings):
-    cells = [
+    runs = [
         Run(
             environment,
             transitions=grids.PAPER_ROWS[environment],
@@ -23,7 +23,7 @@ def rows_of(environment, recipe, number_format, episodes, seeds=range(5), **sett
         )
         for seed in seeds
     ]
-    return pd.DataFrame([cell.run() for cell in cells])
+    return pd.DataFrame([run.run() for run in runs])
 
 
 @pytest.mark.slow
@@ -71,12 +71,12 @@ def test_the_safe_recipe_converges_on_few_cores_too(cores):
 
 @pytest.fixture(scope="module")
 def rows():
-    cells = [
-        cell
-        for cell in aggregation.EXPERIMENT.expand("smoke")
-        if cell.environment == "frozenlake" and cell.seed == 0
+    runs = [
+        run
+        for run in aggregation.EXPERIMENT.expand("smoke")
+        if run.environment == "frozenlake" and run.seed == 0
     ]
-    return pd.DataFrame([cell.run() for cell in cells])
+    return pd.DataFrame([run.run() for run in runs])
 
 
 def test_a_row_counts_the_bytes_of_a_round(rows):

@@ -144,9 +144,9 @@ def test_texts_from_the_command_line_are_read_as_the_type_says(reporting):
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_kernel_starts(reporting, tmp_path, given, needle):
-    with pytest.raises(SwiftRLError) as told:
+    with pytest.raises(SwiftRLError) as raised:
         execute(reporting, tmp_path / "out" / "done.ipynb", given)
-    assert needle in str(told.value)
+    assert needle in str(raised.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -187,9 +187,9 @@ def test_any_plain_value_survives_the_way_through_source(value):
     ],
 )
 def test_a_cell_of_parameters_that_says_something_else_is_refused(tmp_path, cell, needle):
-    with pytest.raises(SwiftRLError) as told:
+    with pytest.raises(SwiftRLError) as raised:
         notebooks.read_parameters(notebook(tmp_path / "n.ipynb", parameters=cell))
-    assert needle in str(told.value)
+    assert needle in str(raised.value)
 
 
 def test_a_notebook_without_parameters_or_not_a_notebook_is_refused(tmp_path):
@@ -207,9 +207,9 @@ def test_a_failed_cell_is_told_with_its_traceback_and_leaves_no_finished_output(
     source = notebook(tmp_path / "wrong.ipynb", "1 / count", "print('never')")
     output = tmp_path / "done.ipynb"
     execute(source, output, {"count": 1})
-    with pytest.raises(NotebookError, match="wrong.ipynb failed in cell 4 with ZeroDivisionError") as told:
+    with pytest.raises(NotebookError, match="wrong.ipynb failed in cell 4 with ZeroDivisionError") as raised:
         execute(source, output, {"count": 0})
-    details = notebooks.without_colours(told.value.details)
+    details = notebooks.without_colours(raised.value.details)
     assert "1 / count" in details
     assert "ZeroDivisionError: division by zero" in details
     assert not output.exists()
@@ -331,7 +331,7 @@ def test_a_long_temporary_folder_still_gives_short_sockets(tmp_path, monkeypatch
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch) -> Path:
-    """A folder with two notebooks in place of the package's own; results go beside it."""
+    """A folder with two notebooks in place of the package's own; results go next to it."""
     folder = tmp_path / "notebooks"
     folder.mkdir()
     parameters = 'size: str = "smoke"\nscale: float = 1.0\noutput: str = "nowhere"'
@@ -360,12 +360,12 @@ def test_the_command_runs_a_notebook_with_checked_parameters(shelf, capsys):
 
 def test_the_command_runs_all_shows_the_failed_cell_and_exits_with_1(shelf, capsys):
     assert main("experiment notebook all --out res --workers 2 -p scale 0".split()) == 1
-    told = capsys.readouterr()
-    assert "res/01_one/01_one.ipynb: done" in told.out
-    assert "res/02_two/02_two.ipynb: failed" in told.out
-    assert "ZeroDivisionError: float division by zero" in told.err
-    assert "\x1b[" not in told.err
-    assert told.err.splitlines()[-1].startswith(
+    printed = capsys.readouterr()
+    assert "res/01_one/01_one.ipynb: done" in printed.out
+    assert "res/02_two/02_two.ipynb: failed" in printed.out
+    assert "ZeroDivisionError: float division by zero" in printed.err
+    assert "\x1b[" not in printed.err
+    assert printed.err.splitlines()[-1].startswith(
         "swiftrl: 02_two.ipynb failed in cell 4 with ZeroDivisionError"
     )
 

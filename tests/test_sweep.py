@@ -296,7 +296,7 @@ def test_two_sweeps_on_one_folder_share_the_work_and_agree(tmp_path, undisturbed
     assert [driver.wait(60) for driver in both] == [0, 0]
     require_same_table(tmp_path / "out", undisturbed)
     log = (tmp_path / "out" / "sweep.log").read_text()
-    assert "another sweep uses this folder: this one starts from the end" in log
+    assert "another sweep uses this folder: this one executes the runs in reverse order" in log
     assert 40 <= log.count(" s frozenlake") <= 55  # runs executed, by both together
 
 

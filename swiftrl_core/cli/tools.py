@@ -1,4 +1,4 @@
-"""What this machine can do and how fast: `swiftrl doctor`, `figures`, `validate` and `bench`."""
+"""Tools: `swiftrl doctor`, `swiftrl figures`, `swiftrl validate` and `swiftrl bench`."""
 
 import argparse
 import json

@@ -171,7 +171,7 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
     if isinstance(name, Environment):
         if kwargs:
             raise SwiftRLError(
-                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name instead"
+                f"{name.env_id} is already resolved, so {sorted(kwargs)} cannot be applied; give its name instead"
             )
         return name
     if not isinstance(name, str):

@@ -131,7 +131,7 @@ def open_data(path: str | os.PathLike, environment: str | Environment | None = N
         return load(path, environment)
     if environment is None:
         raise SwiftRLError(
-            f"{path}: the text format does not say where the data comes from; name the environment, such as 'taxi'"
+            f"{path}: the text format does not record where the data come from; name the environment, such as 'taxi'"
         )
     return read_text(path, environment)
 

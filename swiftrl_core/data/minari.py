@@ -85,7 +85,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     except (FileNotFoundError, ValueError) as error:
         raise SwiftRLError(
             f"Minari has no data set {dataset_id!r} on this machine ({' '.join(str(error).split())}): "
-            "`minari list local` lists those it has, `minari download ID` gets others"
+            "`minari list local` lists those it has, `minari download ID` fetches others"
         ) from error
     sizes = [
         size_of(dataset_id, kind, space)
@@ -121,7 +121,7 @@ def save(dataset: Dataset, dataset_id: str) -> Estimate:
     from minari.storage.datasets_root_dir import get_dataset_path
 
     if not _ID.fullmatch(dataset_id):
-        raise SwiftRLError(f"{dataset_id!r} is no Minari id: write NAME-v0 or GROUP/NAME-v0")
+        raise SwiftRLError(f"{dataset_id!r} is not a Minari id: write NAME-v0 or GROUP/NAME-v0")
     path = Path(get_dataset_path(dataset_id))
     if path.exists():
         raise SwiftRLError(f"Minari has a data set {dataset_id} already: choose another name or version")
@@ -167,7 +167,7 @@ def _minari() -> Any:
 def _environment(dataset_id: str, spec: Any) -> Environment:
     """Resolve the environment that a data set names, in the version that is installed here."""
     if spec is None:
-        raise SwiftRLError(f"{dataset_id} does not say where it comes from: name the environment with --env")
+        raise SwiftRLError(f"{dataset_id} does not record its environment: name it with --env")
     defaults = gymnasium.registry[spec.id].kwargs if spec.id in gymnasium.registry else {}
     own = {name: value for name, value in spec.kwargs.items() if defaults.get(name) != value}
     names = (short for short, ids in SHORT_NAMES.items() if base_id(spec.id) in map(base_id, ids))

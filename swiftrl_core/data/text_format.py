@@ -163,6 +163,6 @@ def _require_distinct_ends(environment: Environment) -> None:
     passing = ends_in[~environment.terminal[ends_in]]
     if len(passing):
         raise SwiftRLError(
-            f"{environment.env_id} can terminate in state {passing[0]} and also pass through it, so text "
-            f"without flags does not tell where episodes end; use Parquet"
+            f"{environment.env_id} can terminate in state {passing[0]} and also pass through it, so a "
+            "text file, which has no flags, does not show where episodes end; use Parquet"
         )

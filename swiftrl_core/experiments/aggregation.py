@@ -340,7 +340,7 @@ def summary_aggregation(rows: pd.DataFrame) -> Summary:
 
 EXPERIMENT = Experiment(
     id="10_aggregation",
-    question="How many updates, rounds and bytes does learning apart need, if cores are combined by what they saw?",
+    question="How many updates, rounds and bytes does learning need if tables are weighted by what each core saw?",
     sizes=SIZES,
     figures=(
         Plot("fewer_updates", fig_fewer_updates, table_fewer_updates, summary_aggregation),

@@ -42,7 +42,7 @@ from swiftrl_core.plotting.style import (
 
 BACKENDS = {
     "cpu-shared": "CPU, one shared table",
-    "cpu-local": "CPU, a table a thread",
+    "cpu-local": "CPU, one table per thread",
     "cpu": "CPU, engine",
     "gpu-shared": "GPU, one shared table",
     "gpu": "GPU, engine",
@@ -294,7 +294,7 @@ def _host(rows: pd.DataFrame) -> str:
 
 EXPERIMENT = Experiment(
     id="05_backends",
-    question="What learns the same table fastest: DPUs, a CPU or a GPU, and how do we know each time?",
+    question="What learns the same table fastest, DPUs, a CPU or a GPU, and what is the evidence for each time?",
     sizes=SIZES,
     figures=(Plot("backends", fig_backends, table_backends, summary_backends),),
     where_available=True,

@@ -149,7 +149,7 @@ def fig_chunk_rewards(rows: pd.DataFrame) -> Figure:
 def summary_chunk_rewards(rows: pd.DataFrame) -> Summary:
     """Return the share of chunks without a reward on the largest number of cores, and the mean table's return."""
     return Summary(
-        f"{named(row.environment)}, {row.cores:,} cores: {row.without_reward:.0%} of the chunks hold no positive "
+        f"{named(row.environment)}, {row.cores:,} cores: {row.without_reward:.0%} of the chunks contain no positive "
         f"reward; the exact return of the mean table is {row.exact_return:.3f}, the optimum {row.optimum:.3f}."
         for row in on_most_cores(table_chunk_rewards(rows)).itertuples()
     )
@@ -215,7 +215,7 @@ def fig_visits(visits: pd.DataFrame) -> Figure:
 
 EXPERIMENT = Experiment(
     id="02_datasets",
-    question="What does a core's chunk of random experience still hold as cores grow?",
+    question="What does a core's chunk of random experience still contain as the number of cores grows?",
     sizes=SIZES,
     figures=(
         Plot("coverage", fig_coverage, table_coverage, summary_coverage),

@@ -104,13 +104,13 @@ def _population(agents: pd.DataFrame) -> str:
     sets, first = agents["seeds"].max(), agents.iloc[0]
     over = f"means over {sets} data sets" if sets > 1 else "one data set"
     return (
-        f"{named(first['environment'])}, {len(agents):,} agents that learn alone from the same "
+        f"{named(first['environment'])}, {len(agents):,} independent agents that learn from the same "
         f"{first['transitions']:,} transitions, {over}; the optimum is {first['optimum']:.3f}."
     )
 
 
 def summary_population(rows: pd.DataFrame) -> Summary:
-    """Return the agreement of agents that learn alone, and the returns of their majority and of their mean."""
+    """Return the agreement of independent agents, and the returns of their majority and of their mean."""
     differ = rows[rows["side"].notna()]
     best, median = (differ["exact_return"].map(of) for of in (np.max, np.median))
     agree = differ["agreement"].map(np.mean)
@@ -186,7 +186,7 @@ def fig_agents_per_dpu(rows: pd.DataFrame) -> Figure:
         axes.axvline(
             PIPELINE_TASKLETS, color="black", lw=0.8, ls=":", label=f"{PIPELINE_TASKLETS} fill the pipeline"
         )
-        axes.set(xscale="log", yscale="log", xlabel="agents on a DPU, one a tasklet", ylabel=label)
+        axes.set(xscale="log", yscale="log", xlabel="agents on a DPU, one per tasklet", ylabel=label)
         axes.set_xticks(sorted(set(packing["agents_per_dpu"])), sorted(set(packing["agents_per_dpu"])))
         axes.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
@@ -241,7 +241,7 @@ def _number_cells(axes: mpl.axes.Axes, grid: pd.DataFrame, image: mpl.collection
 
 EXPERIMENT = Experiment(
     id="07_multi_agent",
-    question="Do agents that learn alone come to the same decisions, and how many fit a DPU?",
+    question="Do independent agents make the same decisions, and how many fit on a DPU?",
     sizes=SIZES,
     figures=(
         Plot("population", fig_population, table_population, summary_population),

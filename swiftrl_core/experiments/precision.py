@@ -194,7 +194,7 @@ def summary_precision(rows: pd.DataFrame) -> Summary:
 
 EXPERIMENT = Experiment(
     id="precision",
-    question="How far does each number format end from the same training in double precision?",
+    question="How far is each number format's result from the same training in double precision?",
     sizes=SIZES,
     figures=(Plot("precision", fig_precision, table_precision, summary_precision),),
     of=Precision,

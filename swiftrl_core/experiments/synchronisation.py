@@ -175,7 +175,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
 
 EXPERIMENT = Experiment(
     id="06_synchronisation",
-    question="How often must cores talk: what does tau buy in quality, and what does it cost in communication?",
+    question="How often must cores synchronise: what does a small tau gain in quality and cost in communication?",
     sizes=SIZES,
     figures=(Plot("synchronisation", fig_synchronisation, table_synchronisation, summary_synchronisation),),
 )

@@ -110,7 +110,7 @@ def decimal_coefficients(
     rewards : (float, float)
         Smallest and largest reward.
     decaying_alpha : bool
-        alpha is `learn.h`'s h / (h + (h - g) n) instead, gamma being g / h; the coefficients then hold h and the
+        alpha is `td_update.h`'s h / (h + (h - g) n) instead, gamma being g / h; the coefficients then hold h and the
         largest denominator.
     vr : bool
         Products are those of update vr; that its first round fits is proved here, the rest when a round begins.

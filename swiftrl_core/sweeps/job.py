@@ -33,7 +33,7 @@ class Job(Protocol):
 
     @property
     def label(self) -> str:
-        """A description for humans that tells the run from its neighbours."""
+        """A description for humans that distinguishes the run from its neighbours."""
 
     @property
     def group(self) -> tuple[str, str]:

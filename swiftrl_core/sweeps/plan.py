@@ -266,7 +266,7 @@ def _order(jobs: list[Job], store: Store) -> Iterator[list[Job]]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _log(store, "another sweep uses this folder: this one starts from the end")
+            _log(store, "another sweep uses this folder: this one executes the runs in reverse order")
             yield jobs[::-1]
             return
         yield jobs

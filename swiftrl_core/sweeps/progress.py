@@ -52,7 +52,7 @@ class Progress:
         self._bar.update(work(job))
 
     def skip(self, job: Job) -> None:
-        """Count a run that another sweep finished meanwhile; its work tells nothing about the speed here."""
+        """Count a run that another sweep finished meanwhile; its work is no evidence of the speed here."""
         self.done += 1
         self._bar.total -= work(job)
 

@@ -1,4 +1,4 @@
-"""The columns of a training run's row: what its data hold, how good its table is, what was done and how long it took.
+"""The columns of a training run's row: its data, the quality of its table, its updates and its times.
 
 What runs have in common, a data set or an exact solution, is computed once in a process.
 """

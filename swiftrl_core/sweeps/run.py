@@ -145,7 +145,7 @@ class Run(LearnerSettings):
 
     @property
     def label(self) -> str:
-        """A description that tells the run from its neighbours."""
+        """A description that distinguishes the run from its neighbours."""
         beyond = [
             getattr(self, name) for name, paper in BEYOND_THE_PAPER.items() if getattr(self, name) != paper
         ]

@@ -1,4 +1,4 @@
-"""Independent agents on the host's own cores: in lanes where they stay in step, else one after the other."""
+"""Independent agents on the host's own cores: in vector lanes where all take the same steps, else one by one."""
 
 import ctypes
 import time

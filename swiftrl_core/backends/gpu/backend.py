@@ -15,7 +15,7 @@ THREADS = 128
 """Threads of a block, in kernels whose threads have nothing to do with lanes."""
 
 VISITS_BYTES = 2
-"""Of an entry of `struct beside`'s visits in learn.h."""
+"""Of an entry of `struct aux`'s visits in td_update.h."""
 
 ROUNDED = ("rises", "falls", "odds")
 """What mean.cu keeps of each segment in FP32, besides its sum."""
@@ -125,7 +125,7 @@ class GpuBackend:
         return sizes
 
     def _sizes_beside(self) -> dict[str, int]:
-        """Return the bytes of what learn.h keeps beside the tables."""
+        """Return the bytes of the auxiliary tables: `struct aux` of td_update.h."""
         learner, entries, states = self._problem.learner, self._problem.entries, self._problem.n_states
         vr = learner.update == Update.VR
         visits = -(-self._cores // LANES) * LANES * entries * VISITS_BYTES
@@ -134,7 +134,7 @@ class GpuBackend:
             "targets": vr * entries * self._entry_bytes,
             "values": vr * states * self._entry_bytes,
             "visits": learner.decaying_alpha * visits,
-            "ahead": apart * self._cores * states * self._entry_bytes,
+            "frozen": apart * self._cores * states * self._entry_bytes,
         }
 
     def _warm_up(self) -> None:
@@ -153,7 +153,7 @@ class GpuBackend:
             items = self._cores * self._problem.entries
             self._launch("start_tables", items, THREADS, ["table", "tables", self._cores])
         arguments = ["table", "tables", "records", "tile_starts", "args", self._cores, episodes]
-        arguments += ["targets", "values", "visits", "ahead"]
+        arguments += ["targets", "values", "visits", "frozen"]
         self._launch("train", self._cores, LANES, arguments, self._shared_bytes)
 
     def _average(self) -> None:

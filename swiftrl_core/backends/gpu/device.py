@@ -1,4 +1,4 @@
-"""The GPU as the backend needs it: memory, launches and a clock. The one module that touches CuPy."""
+"""Memory, launches and clock of the GPU: the only module that uses CuPy."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -55,7 +55,7 @@ def compile_learner(
     ------
     SwiftRLError
         If there is no such kernel, there are not that many tasklets or the learner cannot use them, the Q-table does
-        not fit a DPU's WRAM beside what they need, or the compiler fails.
+        not fit a DPU's WRAM next to what they need, or the compiler fails.
     """
     check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
@@ -128,7 +128,7 @@ def most_agents(problem: Problem) -> int:
 
 
 def largest_table_bytes() -> int:
-    """Return how many bytes of Q-table fit beside the stack, the DMA block and the runtime's variables."""
+    """Return how many bytes of Q-table fit next to the stack, the DMA block and the runtime's variables."""
     return WRAM_BYTES - STACK_BYTES - constant("DMA_BLOCK_BYTES") - RESERVED_WRAM_BYTES
 
 
@@ -151,7 +151,7 @@ def _room(problem: Problem) -> int:
 
 
 def _auxiliary_bytes(problem: Problem) -> int:
-    """Return the bytes of the learner's other arrays: what `struct beside` of learn.h points to."""
+    """Return the bytes of the learner's other arrays: what `struct aux` of td_update.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
     of_decay = 2 * problem.entries if problem.learner.decaying_alpha else 0
     return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.frozen_bootstrap else 0)
@@ -165,7 +165,7 @@ def _block_bytes(problem: Problem, tasklets: int) -> int:
     if block < LEAST_BLOCK_BYTES:
         most = room // (each + LEAST_BLOCK_BYTES)
         raise SwiftRLError(
-            f"tasklets is {tasklets}: beside a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
+            f"tasklets is {tasklets}: next to a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
             f"and the learner's other arrays, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
         )
     return block

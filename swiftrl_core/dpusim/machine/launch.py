@@ -1,4 +1,4 @@
-"""Launches: run many DPUs on the threads of this computer, and return what each of them took."""
+"""Launches: run many DPUs on the threads of this machine, and return the statistics of each."""
 
 import ctypes
 import os
