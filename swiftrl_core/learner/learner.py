@@ -79,7 +79,7 @@ LARGEST_COEFFICIENT_ERROR = 0.05
 PAPER_ALPHA = 0.1
 ROUND_ALPHAS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 """From this constant alpha on, fixed point has the paper's unit; a smaller or decaying one, the finest that fits."""
-FEWEST_UNITS, FEWEST_DECAYING_UNITS = 250, 100
+FEWEST_UNITS, FEWEST_DECAYING_UNITS = 250, 50
 """The least that alpha times the largest reward may be worth; a decaying alpha is smallest in its 65,535th update only.
 
 Measured on FrozenLake, a table ends within about 2.5 rewards divided by this number of FP32's: 0.01 for 250.
