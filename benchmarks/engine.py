@@ -325,4 +325,4 @@ def _floor(stage: _Stage) -> Contender:
     """Return one store an update."""
     lines, stores = np.zeros(16 * 17, np.uint32), 50_000_000
     function = reference_fp64.library().store_only
-    return stage.baseline("floor: one store an update", lambda: function(lines.ctypes.data, stores), stores)
+    return stage.baseline("floor: one store per update", lambda: function(lines.ctypes.data, stores), stores)

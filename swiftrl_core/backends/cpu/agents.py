@@ -96,7 +96,7 @@ def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple
             first,
             last,
         ):
-            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+            raise MemoryError("no memory for the tables of one thread of the cpu backend")
 
     return _timed(work, vectors, engine.team(), threads), engine.lanes()
 

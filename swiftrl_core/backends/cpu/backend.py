@@ -218,7 +218,7 @@ class CpuBackend:
         chunks = (self._steps, self._step_starts, self._chunks.records, self._chunks.starts)
         arrays = (*tables, *chunks, self._args, self._passes)
         if self._engine.train_teams(*_pointers(arrays), len(self._tables), first, last):
-            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+            raise MemoryError("no memory for the tables of one thread of the cpu backend")
 
     def _train_cores(self, first: int, last: int) -> None:
         records, starts = self._chunks.records, self._chunks.starts

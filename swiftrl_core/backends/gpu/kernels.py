@@ -130,7 +130,7 @@ def cubin(problem: Problem, tables: Tables, target: str) -> Path:
 def _checked(answer: tuple):
     status, value = answer
     if status != type(status).NVRTC_SUCCESS:
-        raise CompileError(f"NVRTC answers {status.name}: the installation of CUDA does not work")
+        raise CompileError(f"NVRTC failed with {status.name}: check the installation of CUDA")
     return value
 
 

@@ -88,8 +88,8 @@ def check_tasklets(learner: Learner, tasklets: int) -> None:
     whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
     if tasklets != 1 and not learner.frozen_bootstrap:
         raise SwiftRLError(
-            f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
-            "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
+            f"tasklets is {tasklets}: with bootstrap current each update depends on the one before, so only 1 tasklet "
+            "of a DPU can learn; use --tasklets 1, or --bootstrap frozen"
         )
 
 

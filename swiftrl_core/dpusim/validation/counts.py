@@ -111,7 +111,7 @@ def own_suite(golden: Path = GOLDEN) -> Section:
         f"The project's own suite against golden counts (model version {expected['model_version']})",
         table,
         (Bar("kernels whose counts changed", len(changed), 0, "kernels", ", ".join(changed)),),
-        ("A change that is meant: raise MODEL_VERSION in model.py, then `swiftrl validate --write-golden`.",),
+        ("If intended, raise MODEL_VERSION in timing/version.py, then `swiftrl validate --write-golden`.",),
     )
 
 
