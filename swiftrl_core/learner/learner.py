@@ -97,7 +97,7 @@ class Learner:
     sampling : Sampling or str
         `SEQ`, `STR` or `RAN`; beyond the paper `REV`, the chunk from its end to its start.
     number_format : NumberFormat or str
-        `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13).
+        `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13), both finer for a small alpha: `units`.
     alpha : float
         Learning rate, above 0 and at most 1. The authors' code uses 0.1. `rescaled_linear` ignores it.
     gamma : float
