@@ -314,9 +314,9 @@ def test_alpha_falls_by_its_schedule_and_starts_anew_with_each_round():
 @pytest.mark.parametrize("backend", ["cpu", "pim"])
 @pytest.mark.parametrize("bootstrap", ["current", "frozen"])
 def test_alpha_does_not_return_to_one(backend, bootstrap):
-    """One pair, rewards 0 and 1 in turn: the mean is 1/2. A count that began again at 0 would end on the last reward.
+    """One pair, rewards 0 and 1 in turn: Q approaches 1/2 by ever smaller steps.
 
-    65,536 updates are one more than a count of 16 bits holds.
+    After 65,535 updates, the most that 16 bits count, a count from 0 again would take the next rewards at 2/3 and 1/2.
     """
     data = replace(
         random_data(0, rows=2, states=1, actions=1, scale=1.0),
@@ -324,8 +324,8 @@ def test_alpha_does_not_return_to_one(backend, bootstrap):
         terminated=np.ones(2, bool),
         truncated=np.zeros(2, bool),
     )
-    learner = Learner(alpha_schedule="rescaled_linear", gamma=0.0, bootstrap=bootstrap)
-    episodes = 2**15
+    learner = Learner(alpha_schedule="rescaled_linear", gamma=0.5, bootstrap=bootstrap)
+    episodes = 2**15 + 1
     got = train(data, learner, Schedule(1, episodes, episodes), backend).q_table.item()
     assert got == pytest.approx(0.5, abs=1e-3)
 

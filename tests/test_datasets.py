@@ -669,19 +669,14 @@ def test_the_numbers_of_actions_outcomes_and_starts_are_independent():
     """From one seed three streams. Words of one generator would meet again: an action takes half of a word that a
     uniform number takes whole, so that of row 2k + 1 would be a quarter of the outcome's number of row k.
     """
-    lake, taxi, rows = (
-        resolve("frozenlake"),
-        resolve("taxi"),
-        4_000,
-    )  # 4 actions, and 300 states to start from
+    lake, taxi = resolve("frozenlake"), resolve("taxi")  # 4 actions, and 300 states to start from
+    rows, begins = 4_000, np.flatnonzero(taxi.start)
     for seed in range(3):
         actions, uniforms, _ = collection._streams(lake, seed)
         _, _, starts = collection._streams(taxi, seed)
         actions, uniforms, starts = (np.array(list(islice(s, 2 * rows))) for s in (actions, uniforms, starts))
         outcomes = (4 * uniforms[:rows]).astype(int)
-        began = (
-            np.searchsorted(np.flatnonzero(taxi.start > 0), starts[:rows]) * 4 // np.count_nonzero(taxi.start)
-        )
+        began = np.searchsorted(begins, starts[:rows]) * 4 // len(begins)
         for one, other in itertools.product((outcomes, began), (actions[:rows], actions[::2], actions[1::2])):
             assert abs(np.mean(one == other) - 0.25) < 0.04
         assert abs(np.mean(outcomes == began) - 0.25) < 0.04

@@ -126,20 +126,20 @@ def busiest(chunks: Chunks, count: int) -> np.ndarray:
     few of them is slow.
 
     The kernel time of a sample has a bias: it is never longer than that of all DPUs, and mostly shorter, since the
-    slowest may not be among the chosen. Most of it arises in the first rounds, while tables still hold zeros, so it is
-    largest in short runs. Simulated with 100 DPUs, 500 transitions each, seeds 0, 1 and 41, it takes this much less:
+    slowest may not be among the chosen. Most of it arises in the first round, while tables still hold zeros, so it is
+    largest in runs of few rounds. Simulated on 100 DPUs with 500 transitions each and seeds 0, 1 and 41, the kernel
+    time of the sample is shorter by (%):
 
-    ====  ===========  ========  ============================
-    k     environment  episodes  kernel time less (%)
-    ====  ===========  ========  ============================
-    8     FrozenLake   20        0.2 to 3.0 (FP32: 0 to 2.7)
-    8     FrozenLake   4         up to 6.8 (FP32: 14.4)
-    8     Taxi         20        1.7 to 1.9
-    8     Taxi         4         4 to 6
-    1     FrozenLake   4         up to 13 (FP32: 63)
-    ====  ===========  ========  ============================
-
-    With more episodes it falls further; none of it is in the tables, which are the engine's.
+    ===========  ==================  ============  ============  ============  ============
+    environment  episodes (rounds)   k = 8, INT32  k = 8, FP32   k = 1, INT32  k = 1, FP32
+    ===========  ==================  ============  ============  ============  ============
+    FrozenLake   4 (1)               0.8 to 6.8    0.0 to 14.4   6.6 to 13.2   18.9 to 62.8
+    FrozenLake   20 (1)              0.8 to 3.0    0.0 to 2.0    3.7 to 21.1   3.0 to 64.6
+    FrozenLake   20 (5)              0.2 to 1.8    0.0 to 2.7    1.5 to 3.1    3.6 to 11.9
+    Taxi         4 (1)               1.2 to 4.1    1.9 to 5.9    1.2 to 7.4    1.9 to 11.3
+    Taxi         20 (1)              2.3 to 4.3    2.2 to 5.8    2.3 to 9.0    2.2 to 11.5
+    Taxi         20 (5)              0.3 to 1.1    0.4 to 1.2    0.3 to 1.8    0.6 to 2.3
+    ===========  ==================  ============  ============  ============  ============
 
     Parameters
     ----------
