@@ -61,7 +61,7 @@ def rows(runs: int = RUNS, workers: int = WORKERS) -> list[dict]:
 
 def table(measured: list[dict]) -> str:
     """Return the rows as text."""
-    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms a run':>19}"
+    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms/run':>19}"
     form = "{executor:10} {workers:7} {runs_per_s:8.1f} {started_s:8.2f} {overhead_ms:19.2f}"
     return "\n".join([head, *(form.format(**row) for row in measured)])
 

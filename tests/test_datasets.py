@@ -696,7 +696,7 @@ def test_open_data_looks_at_the_content(stored, tmp_path):
     assert_same(open_data(hidden), data)
     broken = tmp_path / "broken.parquet"
     broken.write_text(GOOD)
-    with pytest.raises(SwiftRLError, match="not a whole Parquet file"):
+    with pytest.raises(SwiftRLError, match="not a complete Parquet file"):
         open_data(broken, "frozenlake")
 
 

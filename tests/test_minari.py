@@ -54,7 +54,7 @@ def test_what_minari_does_not_have_is_told():
     minari_files.save(collect("frozenlake", 10, 0), "twice-v0")
     with pytest.raises(SwiftRLError, match="has a data set twice-v0 already"):
         minari_files.save(collect("frozenlake", 10, 0), "twice-v0")
-    with pytest.raises(SwiftRLError, match="16 states and 4 actions, and Taxi"):
+    with pytest.raises(SwiftRLError, match="16 states and 4 actions, but Taxi"):
         minari_files.load("twice-v0", "taxi")
 
 

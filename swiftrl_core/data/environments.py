@@ -183,7 +183,7 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
         table, again = first.unwrapped.P, second.unwrapped.P
         if table is not again and table != again:
             raise SwiftRLError(
-                f"{env_id} with {kwargs} is another environment each time it is made; fix its layout, as "
+                f"{env_id} with {kwargs} differs each time it is made; fix its layout, as "
                 f"with desc=[...] for FrozenLake"
             )
         return environment

@@ -146,7 +146,7 @@ def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any] | N
         except (OSError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())
             raise SwiftRLError(
-                f"{path}: not a whole Parquet file ({reason}); copy or collect it again"
+                f"{path}: not a complete Parquet file ({reason}); copy or collect it again"
             ) from error
     if table.num_rows == 0:
         raise SwiftRLError(f"{path}: the file holds no transitions; at least one is needed")

@@ -94,7 +94,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     environment = _environment(dataset_id, stored.env_spec) if environment is None else resolve(environment)
     if sizes != [environment.n_states, environment.n_actions]:
         raise SwiftRLError(
-            f"{dataset_id} has {sizes[0]} states and {sizes[1]} actions, and {environment.env_id} has "
+            f"{dataset_id} has {sizes[0]} states and {sizes[1]} actions, but {environment.env_id} has "
             f"{environment.n_states} and {environment.n_actions}: name the environment it comes from"
         )
     columns = _columns(dataset_id, stored.iterate_episodes())
@@ -177,7 +177,9 @@ def _environment(dataset_id: str, spec: Any) -> Environment:
 def _known_environment(dataset: Dataset) -> Environment:
     env_id = dataset.metadata.get("env_id")
     if env_id is None:
-        raise SwiftRLError("the data set does not know its environment, which Minari stores with it: name it")
+        raise SwiftRLError(
+            "the data set does not record its environment, which Minari stores with it: name it"
+        )
     return resolve(env_id, **dataset.metadata.get("kwargs", {}))
 
 

@@ -65,7 +65,7 @@ def deal(problem: Problem, chunks: Chunks, tasklets: int) -> Dealt:
     arrays = (words, starts, shares, records, first)
     sizes = (chunks.cores, problem.entries, problem.n_states, tasklets, int(chunks.lengths.max()))
     if compile_dealing().deal_chunks(*(array.ctypes.data for array in arrays), *sizes):
-        raise MemoryError(f"no memory to deal out chunks of {problem.entries:,} pairs")
+        raise MemoryError(f"no memory to partition chunks of {problem.entries:,} pairs")
     return Dealt(words, starts, shares)
 
 

@@ -49,7 +49,7 @@ def allocate(
             there = _free_dpus(sdk)
             if there:
                 raise SwiftRLError(
-                    f"asked for {nr_dpus} DPUs, this machine has {there} free ({error_text(error)}); "
+                    f"{nr_dpus} DPUs were requested, but this machine has {there} free ({error_text(error)}); "
                     "ask for fewer, or choose platform='simulator'"
                 ) from error
             reason = _nothing_free(error)

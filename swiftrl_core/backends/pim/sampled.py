@@ -7,19 +7,22 @@ the computation it stands for. Kernel time is that of the slowest simulated DPU;
 backend imports another: the engine is opened by its name.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from swiftrl_core.backend import Backend, Evidence, Problem, Round, open_backend
 from swiftrl_core.backends.pim.platforms import runs_on_hardware
-from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
+from swiftrl_core.dpusim.timing import HardwareProfile, resolve_hardware, transfer_seconds
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
 
-def open_sampled(problem: Problem, cores: int, simulated: int, **options) -> "SampledPim":
+def open_sampled(
+    problem: Problem, cores: int, simulated: int, *, hardware: str | None = None, **options
+) -> "SampledPim":
     """Return a backend that trains `cores` cores on the engine and simulates `simulated` of them.
 
     Parameters
@@ -28,17 +31,21 @@ def open_sampled(problem: Problem, cores: int, simulated: int, **options) -> "Sa
     cores : int
     simulated : int
         From 1 to `cores`.
+    hardware : str, optional
+        Profile of the simulated server, which must have `cores` DPUs.
     **options
         Passed to the `pim` backend.
 
     Raises
     ------
     SwiftRLError
-        If `simulated` is out of range, or `pim` would run on hardware, where every DPU runs anyway.
+        If `simulated` is out of range, the server has fewer than `cores` DPUs, or `pim` would run on hardware, where
+        every DPU runs anyway.
     """
     simulated = sample_size(simulated, cores)
-    dpus = open_backend("pim", problem, simulated, **options)
-    return SampledPim(problem, cores, open_backend("cpu", problem, cores), dpus, simulated)
+    server = server_with(cores, hardware)
+    dpus = open_backend("pim", problem, simulated, hardware=hardware, **options)
+    return SampledPim(problem, cores, open_backend("cpu", problem, cores), dpus, simulated, server)
 
 
 class SampledPim:
@@ -55,18 +62,28 @@ class SampledPim:
         Simulated DPUs, fewer than or as many as there are cores.
     simulated : int
         How many DPUs `dpus` has.
+    server : HardwareProfile
+        Has `cores` DPUs.
     """
 
     name = "pim"
     evidence = Evidence.SIMULATED
 
-    def __init__(self, problem: Problem, cores: int, engine: Backend, dpus: Backend, simulated: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        cores: int,
+        engine: Backend,
+        dpus: Backend,
+        simulated: int,
+        server: HardwareProfile,
+    ) -> None:
         self._problem = problem
         self._cores = cores
         self._engine = engine
         self._dpus = dpus
         self._simulated = simulated
-        self._profile = resolve_hardware(dpus.describe()["hardware"])
+        self._server = server
         self._table_bytes = -(-4 * problem.entries // 8) * 8
         self._rounds = 0
 
@@ -106,6 +123,7 @@ class SampledPim:
         """Return the simulator's description, how many of the DPUs were simulated, and how they were chosen."""
         return self._dpus.describe() | {
             "dpus": self._cores,
+            "ranks": math.ceil(self._cores / self._server.dpus_per_rank),
             "simulated_dpus": self._simulated,
             "chosen_by": "longest chunk, then most transitions that bootstrap",
         }
@@ -116,7 +134,15 @@ class SampledPim:
         self._dpus.close()
 
     def _transfer(self, direction: str, nbytes: int, kind: str = "parallel") -> float:
-        return transfer_seconds(self._profile, direction, self._cores, nbytes, kind)
+        return transfer_seconds(self._server, direction, self._cores, nbytes, kind)
+
+
+def server_with(dpus: int, hardware: str | None = None) -> HardwareProfile:
+    """Return the profile of a server to simulate; raise `SwiftRLError` if it has fewer DPUs."""
+    server = resolve_hardware(hardware)
+    if dpus > server.n_dpus:
+        raise SwiftRLError(f"asked for {dpus} DPUs, {server.name} has {server.n_dpus}: use at most so many")
+    return server
 
 
 def busiest(chunks: Chunks, count: int) -> np.ndarray:
