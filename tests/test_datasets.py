@@ -4,7 +4,6 @@ import gzip
 import itertools
 import json
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
