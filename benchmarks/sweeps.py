@@ -5,9 +5,9 @@ import tempfile
 import time
 
 from swiftrl_core.sweeps import executors
+from swiftrl_core.sweeps.executors import Outcome
 from swiftrl_core.sweeps.grid import combine
 from swiftrl_core.sweeps.plan import execute, make_plan, require_all
-from swiftrl_core.sweeps.progress import Tally
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
 
@@ -26,19 +26,14 @@ SMALL = {
 
 
 class _Clock:
-    """A reporter that records when the first and the last run came back."""
+    """Records when the first and the last outcome came back."""
 
     def __init__(self) -> None:
         self.first = self.last = 0.0
 
-    def show(self, tally: Tally, run: Run | None = None, *, failed: bool = False) -> None:
-        """See `progress.Reporter`."""
-        if run is not None:
-            self.last = time.perf_counter()
-            self.first = self.first or self.last
-
-    def close(self, tally: Tally) -> None:
-        """See `progress.Reporter`."""
+    def note(self, _: Outcome) -> None:
+        self.last = time.perf_counter()
+        self.first = self.first or self.last
 
 
 def rows(runs: int = RUNS, workers: int = WORKERS) -> list[dict]:
@@ -66,7 +61,7 @@ def rows(runs: int = RUNS, workers: int = WORKERS) -> list[dict]:
 
 def table(measured: list[dict]) -> str:
     """Return the rows as text."""
-    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms a run':>19}"
+    head = f"{'executor':10} {'workers':>7} {'runs/s':>8} {'start s':>8} {'overhead ms/run':>19}"
     form = "{executor:10} {workers:7} {runs_per_s:8.1f} {started_s:8.2f} {overhead_ms:19.2f}"
     return "\n".join([head, *(form.format(**row) for row in measured)])
 
@@ -84,8 +79,9 @@ def _run(runs: list[Run], name: str, workers: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         plan = make_plan(runs, store)
+        executor = executors.make(name, workers=workers)
         start = time.perf_counter()
-        summary = execute(plan, store, executors.make(name, workers=workers), [clock])
+        summary = execute(plan, store, executor, show_progress=False, on_outcome=clock.note)
     require_all(summary, store)
     return {
         "executor": name,

@@ -26,7 +26,7 @@ JOBS = 20
 def main(specification: str, folder: str) -> None:
     """Execute the runs of a specification in `JOBS` SLURM jobs."""
     store = Store(folder)
-    plan = make_plan(spec.read(specification).cells, store)
+    plan = make_plan(spec.read(specification).runs, store)
     print(plan)
     cluster = SLURMCluster(
         queue="standard",

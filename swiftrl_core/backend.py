@@ -140,7 +140,7 @@ class Backend(Protocol):
     def run_round(self, table: np.ndarray, episodes: int, targets: np.ndarray | None = None) -> Round:
         """Start every core from `table` (entries,) and make `episodes` passes over its chunk.
 
-        `targets` (entries,) is broadcast with the table in update vr: Tbar of `dpu_src/learn.h`.
+        `targets` (entries,) is broadcast with the table in update vr: Tbar of `dpu_src/td_update.h`.
         """
 
     def describe(self) -> dict:

@@ -12,8 +12,8 @@ value_t tile_tables[(TABLE_ENTRIES + (BOOTSTRAP == BOOTSTRAP_FROZEN ? N_STATES :
 LAUNCHER(train,
          (GRID, value_t *table, value_t *tables, const uint64_t *records, const uint64_t *tile_starts,
           struct learner_args *args, uint32_t cores, uint32_t episodes, const value_t *targets, const value_t *values,
-          uint16_t *visits, value_t *ahead),
-         (table, tables, records, tile_starts, args, cores, episodes, targets, values, visits, ahead))
+          uint16_t *visits, value_t *frozen),
+         (table, tables, records, tile_starts, args, cores, episodes, targets, values, visits, frozen))
 LAUNCHER(start_tables, (GRID, const value_t *table, value_t *tables, uint32_t cores), (table, tables, cores))
 LAUNCHER(lay_out_records,
          (GRID, const uint64_t *rows, const uint64_t *starts, const uint64_t *tile_starts, uint64_t *records,

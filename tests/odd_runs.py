@@ -1,4 +1,4 @@
-"""Cells that misbehave, for the tests of engines; in a module of their own so that worker processes can import them."""
+"""Runs that misbehave, for the tests of executors; in their own module so that worker processes can import them."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class OddRun:
-    """Looks enough like a cell for an engine; what it does, it does in the process that runs it."""
+    """Has of a job what an executor needs; it misbehaves in the process that runs it."""
 
     hardware = False
 

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from swiftrl_core.backends.pim import kernels
 from swiftrl_core.cli import benches, main
 from swiftrl_core.cli.app import COMMANDS, make_parser
-from swiftrl_core.data import Dataset, load, save
+from swiftrl_core.data import Dataset, environments, load, save
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule
 from swiftrl_core.util.files import sha256_file
@@ -313,6 +313,18 @@ def test_values_beyond_single_precision_are_an_error_not_a_result(tmp_path, caps
     assert not list((tmp_path / "out").glob("*"))
 
 
+def test_train_resolves_the_environment_once(tmp_path, lake, monkeypatch):
+    resolved, read = [], environments._read
+
+    def counted(env_id, *more):
+        resolved.append(env_id)
+        return read(env_id, *more)
+
+    monkeypatch.setattr(environments, "_read", counted)
+    assert main(train_arguments(lake, tmp_path / "out", "--env", "frozenlake")) == 0
+    assert resolved == ["FrozenLake-v1"]
+
+
 @pytest.mark.parametrize("backend", ["pim", "cpu"])
 def test_ctrl_c_ends_a_long_round_soon_and_writes_nothing(tmp_path, lake, backend):
     long = ["--episodes", "4000000", "--tau", "4000000", "--backend", backend]
@@ -442,7 +454,7 @@ def test_a_bench_with_bars_fails_where_one_is_missed(capsys, monkeypatch):
 
 
 def test_options_of_a_bench_are_refused_for_others(capsys):
-    refused(["bench", "--only", "engine", "--seeds", "2"], capsys, "--seeds applies to --only fewer-updates")
+    refused(["bench", "--only", "engine", "--seeds", "2"], capsys, "--seeds applies to one benchmark")
 
 
 def test_bench_of_an_installed_package_says_where_to_run_it(capsys, monkeypatch, tmp_path):

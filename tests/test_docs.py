@@ -1,7 +1,9 @@
 """The README, the docs and CITATION.cff: examples print what they say, commands and paths exist."""
 
 import contextlib
+import importlib
 import io
+import json
 import re
 import subprocess
 import sys
@@ -144,14 +146,25 @@ def test_relative_links_lead_to_files(page):
         assert "://" in target or (page.parent / target).exists(), f"{name_of(page)} links to {target}"
 
 
+def prose(page: Path) -> str:
+    """The text of a page or a notebook, without its blocks of code."""
+    if page.suffix != ".ipynb":
+        return BLOCK.sub("", page.read_text())
+    cells = json.loads(page.read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
 def paths(page: Path) -> set[str]:
     """Everything between backticks that looks like a path of the repository."""
-    found = re.findall(r"`([A-Za-z_.][\w./-]*)`", BLOCK.sub("", page.read_text()))
+    found = re.findall(r"`([A-Za-z_.][\w./-]*)`", prose(page))
     tops = {path.name for path in ROOT.iterdir()}
     return {text for text in found if ("/" in text and text.split("/")[0] in tops) or text in tops}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if paths(page)], ids=name_of)
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("page", [page for page in [*PAGES, *NOTEBOOKS] if paths(page)], ids=name_of)
 def test_every_path_that_a_page_names_exists(page):
     missing = {
         path
@@ -162,8 +175,6 @@ def test_every_path_that_a_page_names_exists(page):
 
 
 def test_every_module_that_a_page_names_can_be_imported():
-    import importlib
-
     for page in PAGES:
         for name in set(re.findall(r"`(swiftrl_core(?:\.\w+)+)`", page.read_text())):
             module, _, attribute = name.rpartition(".")

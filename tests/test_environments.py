@@ -159,7 +159,7 @@ def test_outcomes_are_drawn_with_their_probability_and_never_from_the_padding():
         ("Blackjack-v1", {}, ["observation space", "Tuple"]),
         ("frozenlake", {"map_name": "9x9"}, ["FrozenLake-v1", "9x9"]),
         ("frozenlake", {"slip": 1}, ["unexpected keyword argument 'slip'"]),
-        ("frozenlake", {"map_name": None}, ["another environment each time", "desc"]),
+        ("frozenlake", {"map_name": None}, ["differs each time it is made", "desc"]),
         ("taxi", {"render_mode": object()}, ["JSON"]),
         ("no.such.module:Env-v0", {}, ["no.such.module:Env-v0"]),
         (3, {}, ["not int"]),
@@ -174,7 +174,7 @@ def test_what_is_no_known_table_is_refused_in_one_sentence(name, kwargs, parts):
 
 
 def test_arguments_on_top_of_an_environment_are_refused():
-    with pytest.raises(SwiftRLError, match="resolved already"):
+    with pytest.raises(SwiftRLError, match="already resolved"):
         resolve(resolve("taxi"), is_rainy=True)
 
 

@@ -19,9 +19,9 @@ from swiftrl_core.util.errors import SwiftRLError
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("size", SIZES)
-def test_every_experiment_expands_to_distinct_valid_cells(name, size):
-    cells = expand(name, size)
-    assert len({cell.config_hash for cell in cells}) == len(cells) > 0
+def test_every_experiment_expands_to_distinct_valid_runs(name, size):
+    runs = expand(name, size)
+    assert len({run.config_hash for run in runs}) == len(runs) > 0
     assert (notebooks.DIRECTORY / EXPERIMENTS[name].notebook).exists()
     assert EXPERIMENTS[name].question.endswith("?")
 
@@ -32,7 +32,7 @@ def test_a_notebook_that_runs_a_grid_is_an_experiment():
             assert path.stem in EXPERIMENTS
 
 
-OF_CELLS = [name for name, entry in EXPERIMENTS.items() if entry.of is Run]
+TRAINING = [name for name, entry in EXPERIMENTS.items() if entry.of is Run]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -42,36 +42,36 @@ def test_the_paper_size_has_ten_seeds(name):
         assert {run.seed for run in runs} == set(range(10))
 
 
-@pytest.mark.parametrize("name", OF_CELLS)
+@pytest.mark.parametrize("name", TRAINING)
 def test_the_paper_size_has_the_paper_s_sizes(name):
-    cells = expand(name, "paper")
-    sizes = {(cell.environment, cell.transitions) for cell in cells}
+    runs = expand(name, "paper")
+    sizes = {(run.environment, run.transitions) for run in runs}
     assert sizes - {("frozenlake8x8", 1_000_000)} == {("frozenlake", 1_000_000), ("taxi", 5_000_000)}
-    assert max(cell.cores for cell in cells) == 2_000
+    assert max(run.cores for run in runs) == 2_000
     # 02 asks about the data, for which one round is enough; 10, 12 and tasklets ask what fewer episodes reach
     if name not in ("02_datasets", "10_aggregation", "12_time_to_optimum", "tasklets"):
-        assert {cell.episodes for cell in cells} == {2_000}
-        assert 50 in {cell.tau for cell in cells}
+        assert {run.episodes for run in runs} == {2_000}
+        assert 50 in {run.tau for run in runs}
 
 
 def test_strong_scaling_covers_the_twelve_learners_and_the_paper_s_cores():
-    cells = [cell for cell in expand("04_strong_scaling", "paper") if cell.backend == "pim"]
-    learners = {(cell.algorithm, cell.sampling, cell.number_format) for cell in cells}
+    runs = [run for run in expand("04_strong_scaling", "paper") if run.backend == "pim"]
+    learners = {(run.algorithm, run.sampling, run.number_format) for run in runs}
     assert len(learners) == 12
-    assert {cell.cores for cell in cells} == {125, 250, 500, 1000, 2000}
+    assert {run.cores for run in runs} == {125, 250, 500, 1000, 2000}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_smoke_is_small(name):
-    most = 2e7 if name in OF_CELLS else 1e9  # which agents in lanes make in a fraction of a second
+    most = 2e7 if name in TRAINING else 1e9  # which agents in lanes make in a fraction of a second
     assert sum(run.updates for run in expand(name, "smoke")) < most
 
 
 def test_every_notebook_is_an_experiments_or_named_as_one_that_stands_alone():
-    told = {entry.notebook for entry in EXPERIMENTS.values()} | {
+    named = {entry.notebook for entry in EXPERIMENTS.values()} | {
         f"{name}.ipynb" for name in experiments.NOTEBOOKS_ALONE
     }
-    assert told == {path.name for path in notebooks.all_notebooks()}
+    assert named == {path.name for path in notebooks.all_notebooks()}
 
 
 def test_an_experiment_is_found_by_the_start_of_its_id():
@@ -97,14 +97,14 @@ def test_an_experiment_is_found_by_the_start_of_its_id():
     )
 )
 def test_a_grid_is_all_combinations_in_order(grid):
-    cells = combine(grid | {"backend": "cpu"})
+    runs = combine(grid | {"backend": "cpu"})
     expected = list(itertools.product(*grid.values()))
-    assert [tuple(getattr(cell, name) for name in grid) for cell in cells] == expected
+    assert [tuple(getattr(run, name) for name in grid) for run in runs] == expected
 
 
 def test_combinations_that_come_to_the_same_are_one():
-    cells = combine({"backend": "cpu", "algorithm": ["q_learning", "sarsa"], "epsilon": [0.1, 0.2]})
-    assert [(cell.algorithm, cell.epsilon) for cell in cells] == [
+    runs = combine({"backend": "cpu", "algorithm": ["q_learning", "sarsa"], "epsilon": [0.1, 0.2]})
+    assert [(run.algorithm, run.epsilon) for run in runs] == [
         ("q_learning", None),
         ("sarsa", 0.1),
         ("sarsa", 0.2),
@@ -130,25 +130,25 @@ grid:
   environment: [frozenlake, taxi]
   cores: [1, 8]
   environment_options: {}
-cells:
+runs:
   - {environment: cliffwalking, cores: 4}
   - {environment: frozenlake, cores: 8}
 """
 
 
-def test_a_specification_expands_in_the_file_s_order_each_cell_once(tmp_path):
+def test_a_specification_expands_in_the_file_s_order_each_run_once(tmp_path):
     path = tmp_path / "any.yaml"
     path.write_text(GOOD)
     read = spec.read(path)
     assert read.name == "lake"
-    assert [(cell.environment, cell.cores) for cell in read.cells] == [
+    assert [(run.environment, run.cores) for run in read.runs] == [
         ("frozenlake", 1),
         ("frozenlake", 8),
         ("taxi", 1),
         ("taxi", 8),
         ("cliffwalking", 4),
     ]
-    assert read.cells[0] == Run(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
+    assert read.runs[0] == Run(episodes=20, tau=10, backend="cpu", transitions=500, cores=1)
 
 
 def test_a_specification_s_data_lie_beside_it(tmp_path):
@@ -157,7 +157,7 @@ def test_a_specification_s_data_lie_beside_it(tmp_path):
     path.write_text("grid: {data: lake.parquet, backend: cpu, cores: [1, 2]}")
     read = spec.read(path)
     assert read.name == "files"
-    assert {cell.data for cell in read.cells} == {str(tmp_path / "lake.parquet")}
+    assert {run.data for run in read.runs} == {str(tmp_path / "lake.parquet")}
 
 
 WRONG = {
@@ -172,17 +172,17 @@ WRONG = {
     "base:\n  alpha: 1e-3\ngrid: {cores: 2}": "line 2: alpha is the text",
     "grid:\n  cores: 4\n  corez: 5": "line 3: corez is not a setting of a run",
     "grid: {cores: 4}\nsettings: {}": "line 2: settings is not a key here",
-    "grid:\n  cores: 4\n  cores: 5": "line 3: cores is given a second time",
+    "grid:\n  cores: 4\n  cores: 5": "line 3: cores is given twice",
     "grid:\n  seed: 1\n  cores: []": "line 3: cores has no values, so the grid is empty",
-    "cells: []": "line 1: the list is empty",
-    "cells:\n- {cores: 1}\n- {cores: [1, 2]}": "line 3: cores is [1, 2]",
-    "cells:\n- {cores: 1}\n- 7": "line 3: settings must be `key: value` lines",
-    "cells:\n- {cores: 1}\n- {cores: 8, transitions: 4}": "line 3: 8 cores for 4 transitions",
+    "runs: []": "line 1: the list is empty",
+    "runs:\n- {cores: 1}\n- {cores: [1, 2]}": "line 3: cores is [1, 2]",
+    "runs:\n- {cores: 1}\n- 7": "line 3: settings must be `key: value` lines",
+    "runs:\n- {cores: 1}\n- {cores: 8, transitions: 4}": "line 3: 8 cores for 4 transitions",
     "grid:\n- {cores: 1}\n- {tau: 9, episodes: 3}": "line 3: tau is 9",
     "grid:\n  seed: 2026-01-01": "line 2: seed is datetime.date(2026, 1, 1)",
-    "grid:\n  seed: !!python/none x": "line 2: this value is not understood",
+    "grid:\n  seed: !!python/none x": "bad.yaml, line 2: this is not a YAML value",
     "grid:\n  data: gone.parquet": "line 2: cannot read",
-    f"grid: {{seed: {list(range(1001))}, evaluation_seed: {list(range(1001))}}}": "the grid has 1,002,001 cells",
+    f"grid: {{seed: {list(range(1001))}, evaluation_seed: {list(range(1001))}}}": "the grid has 1,002,001 runs",
 }
 
 
@@ -190,11 +190,11 @@ WRONG = {
 def test_a_wrong_specification_is_told_in_one_sentence_with_its_line(tmp_path, text):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    with pytest.raises(SwiftRLError) as told:
+    with pytest.raises(SwiftRLError) as raised:
         spec.read(path)
-    assert WRONG[text] in str(told.value)
-    assert str(path) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert WRONG[text] in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_specification_that_is_not_there_is_told(tmp_path):

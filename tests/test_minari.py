@@ -49,12 +49,12 @@ def test_an_estimate_is_of_the_right_size(archive):
 def test_what_minari_does_not_have_is_told():
     with pytest.raises(SwiftRLError, match="no data set 'none/such-v0' on this machine"):
         minari_files.load("none/such-v0")
-    with pytest.raises(SwiftRLError, match="is no Minari id"):
+    with pytest.raises(SwiftRLError, match="is not a Minari id"):
         minari_files.save(collect("frozenlake", 10, 0), "no version")
     minari_files.save(collect("frozenlake", 10, 0), "twice-v0")
     with pytest.raises(SwiftRLError, match="has a data set twice-v0 already"):
         minari_files.save(collect("frozenlake", 10, 0), "twice-v0")
-    with pytest.raises(SwiftRLError, match="16 states and 4 actions, and Taxi"):
+    with pytest.raises(SwiftRLError, match="16 states and 4 actions, but Taxi"):
         minari_files.load("twice-v0", "taxi")
 
 

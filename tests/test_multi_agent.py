@@ -344,7 +344,7 @@ def test_spread_makes_a_learner_for_each_alpha_and_gamma():
     assert [each.alpha for each in spread(Learner(), np.array([0.1, 1.0]))] == [0.1, 1.0]
     with pytest.raises(SwiftRLError, match="2 and 3 values"):
         spread(Learner(), [0.1, 0.2], [0.5, 0.6, 0.7])
-    with pytest.raises(SwiftRLError, match="no list of agents"):
+    with pytest.raises(SwiftRLError, match="neither alpha nor gamma is a list"):
         spread(Learner(), 0.1, 0.9)
     with pytest.raises(SwiftRLError, match="alpha is 2"):
         spread(Learner(), [0.1, 2.0])

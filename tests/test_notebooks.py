@@ -144,9 +144,9 @@ def test_texts_from_the_command_line_are_read_as_the_type_says(reporting):
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_kernel_starts(reporting, tmp_path, given, needle):
-    with pytest.raises(SwiftRLError) as told:
+    with pytest.raises(SwiftRLError) as raised:
         execute(reporting, tmp_path / "out" / "done.ipynb", given)
-    assert needle in str(told.value)
+    assert needle in str(raised.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -187,9 +187,9 @@ def test_any_plain_value_survives_the_way_through_source(value):
     ],
 )
 def test_a_cell_of_parameters_that_says_something_else_is_refused(tmp_path, cell, needle):
-    with pytest.raises(SwiftRLError) as told:
+    with pytest.raises(SwiftRLError) as raised:
         notebooks.read_parameters(notebook(tmp_path / "n.ipynb", parameters=cell))
-    assert needle in str(told.value)
+    assert needle in str(raised.value)
 
 
 def test_a_notebook_without_parameters_or_not_a_notebook_is_refused(tmp_path):
@@ -207,9 +207,9 @@ def test_a_failed_cell_is_told_with_its_traceback_and_leaves_no_finished_output(
     source = notebook(tmp_path / "wrong.ipynb", "1 / count", "print('never')")
     output = tmp_path / "done.ipynb"
     execute(source, output, {"count": 1})
-    with pytest.raises(NotebookError, match="wrong.ipynb failed in cell 4 with ZeroDivisionError") as told:
+    with pytest.raises(NotebookError, match="wrong.ipynb failed in cell 4 with ZeroDivisionError") as raised:
         execute(source, output, {"count": 0})
-    details = notebooks.without_colours(told.value.details)
+    details = notebooks.without_colours(raised.value.details)
     assert "1 / count" in details
     assert "ZeroDivisionError: division by zero" in details
     assert not output.exists()
@@ -298,15 +298,22 @@ def test_parallel_notebooks_do_not_meet(tmp_path):
         assert printed(jobs[number].output).startswith(f"['n{number}', {number}, ")
 
 
-def test_a_sweep_in_a_notebook_shows_a_table_that_ends_complete(tmp_path):
+def test_a_sweep_in_a_notebook_shows_a_bar_that_ends_complete(tmp_path):
     program = "from swiftrl_core.experiments import registry as experiments\n"
     program += f"table = experiments.run_experiment('06', 'smoke', {str(tmp_path / 'rows')!r})"
     output = execute(notebook(tmp_path / "sweep.ipynb", program, "print(len(table))"), tmp_path / "out.ipynb")
-    cells = nbformat.read(output, as_version=4).cells
-    (shown,) = [entry.data["text/html"] for entry in cells[-2].outputs if entry.output_type == "display_data"]
-    assert "<th>to run</th>" in shown
-    count = int(cells[-1].outputs[0].text)
-    assert f"<p>{count}/{count} done" in shown
+    executed = nbformat.read(output, as_version=4)
+    (shown,) = [entry for entry in executed.cells[-2].outputs if entry.output_type == "display_data"]
+    count = int(executed.cells[-1].outputs[0].text)
+    assert shown.data["text/plain"].startswith(f"0/{count} runs")
+    (widgets,) = executed.metadata.widgets.values()
+    states = [widget.state for widget in widgets.state.values()]
+    texts = [
+        " ".join(str(state.get("value")).split()) for state in states
+    ]  # tqdm's spaces have a digit's width
+    assert f"{count}/{count} runs" in texts
+    (bar,) = [state for state in states if "bar_style" in state]
+    assert (bar.bar_style, bar.value) == ("success", bar.max)
 
 
 def test_a_long_temporary_folder_still_gives_short_sockets(tmp_path, monkeypatch):
@@ -324,7 +331,7 @@ def test_a_long_temporary_folder_still_gives_short_sockets(tmp_path, monkeypatch
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch) -> Path:
-    """A folder with two notebooks in place of the package's own; results go beside it."""
+    """A folder with two notebooks in place of the package's own; results go next to it."""
     folder = tmp_path / "notebooks"
     folder.mkdir()
     parameters = 'size: str = "smoke"\nscale: float = 1.0\noutput: str = "nowhere"'
@@ -353,12 +360,12 @@ def test_the_command_runs_a_notebook_with_checked_parameters(shelf, capsys):
 
 def test_the_command_runs_all_shows_the_failed_cell_and_exits_with_1(shelf, capsys):
     assert main("experiment notebook all --out res --workers 2 -p scale 0".split()) == 1
-    told = capsys.readouterr()
-    assert "res/01_one/01_one.ipynb: done" in told.out
-    assert "res/02_two/02_two.ipynb: failed" in told.out
-    assert "ZeroDivisionError: float division by zero" in told.err
-    assert "\x1b[" not in told.err
-    assert told.err.splitlines()[-1].startswith(
+    printed = capsys.readouterr()
+    assert "res/01_one/01_one.ipynb: done" in printed.out
+    assert "res/02_two/02_two.ipynb: failed" in printed.out
+    assert "ZeroDivisionError: float division by zero" in printed.err
+    assert "\x1b[" not in printed.err
+    assert printed.err.splitlines()[-1].startswith(
         "swiftrl: 02_two.ipynb failed in cell 4 with ZeroDivisionError"
     )
 

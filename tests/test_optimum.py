@@ -1,4 +1,4 @@
-"""Time to the optimum, and how it is continued to more data; rows are made up, so that numbers can be told by hand."""
+"""Time to the optimum, and its extrapolation to more data; rows are made up, so that numbers can be checked."""
 
 import pandas as pd
 import pytest

@@ -309,7 +309,7 @@ def test_an_sdk_without_dpus_is_no_hardware(sdk, probe):
 
 def test_an_sdk_turned_to_its_simulator_is_no_hardware(sdk, monkeypatch):
     monkeypatch.setenv("UPMEM_PROFILE", "nrJobsPerRank=4,backend=simulator")
-    assert hardware_reason() == "UPMEM_PROFILE says backend=simulator, which is not hardware"
+    assert hardware_reason() == "UPMEM_PROFILE sets backend=simulator, which is not hardware"
     monkeypatch.setenv("UPMEM_PROFILE", "backend=hw,nrJobsPerRank=4")
     assert hardware_reason() is None
 

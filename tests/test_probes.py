@@ -1,4 +1,4 @@
-"""Measurements: runs that are no cells, on the same way into a table."""
+"""Probes: jobs that are not training runs, and their tables."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ class Area(
     kind_of_run="Area",
     found=pa.schema([column("area", pa.int64()), column("evidence", pa.string())]),
 ):
-    """Of a rectangle; a stand-in for a measurement."""
+    """Of a rectangle; a stand-in for a probe."""
 
     width: int
     height: int | None = None
@@ -75,7 +75,7 @@ def test_a_setting_of_another_type_is_told(settings):
         Area(**settings)
 
 
-def test_an_experiment_of_measurements_runs_once_and_keeps_a_table(tmp_path, monkeypatch):
+def test_an_experiment_of_probes_runs_once_and_keeps_a_table(tmp_path, monkeypatch):
     rows = experiments.run_experiment(AREAS, "smoke", tmp_path)
     assert rows["area"].tolist() == [4, 10, 9, 15]
     kept = results.read_table(tmp_path / TABLE, Area.columns)
@@ -86,9 +86,9 @@ def test_an_experiment_of_measurements_runs_once_and_keeps_a_table(tmp_path, mon
         results.read_table(tmp_path / TABLE)
 
 
-def test_measurements_run_in_processes_as_cells_do(tmp_path):
+def test_probes_run_in_processes_as_training_runs_do(tmp_path):
     runs = experiments.expand("08_roofline", "smoke")
     modelled = [run for run in runs if run.machine == "one DPU" and run.kind != "learner"]
     store = Store(tmp_path, modelled[0].columns)
-    summary = execute(make_plan(modelled, store), store, Processes(2), [])
+    summary = execute(make_plan(modelled, store), store, Processes(2), show_progress=False)
     assert (summary.done, summary.failed) == (4, 0)

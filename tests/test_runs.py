@@ -1,4 +1,4 @@
-"""Cells: one configuration, one name; and the row a cell becomes."""
+"""Runs: one configuration, one name; and the row a run becomes."""
 
 import json
 import subprocess
@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data import collect, environments, evaluation, save
+from swiftrl_core.data import Dataset, collect, environments, evaluation, save
 from swiftrl_core.learner import CHOICES, SOMETIMES_IGNORED, Learner
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps import run as runs
-from swiftrl_core.sweeps.row import _reachable
+from swiftrl_core.sweeps.row import _reachable, data_columns
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.settings import LEARNER
 from swiftrl_core.training.loop import train
@@ -59,7 +59,7 @@ def test_the_name_is_the_same_today_and_tomorrow():
         ({"transitions": None}, {"transitions": 100_000}),
     ],
 )
-def test_two_ways_to_say_the_same_are_one_cell(one, other):
+def test_two_ways_to_say_the_same_are_one_run(one, other):
     assert small(**one).config_hash == small(**other).config_hash
 
 
@@ -149,7 +149,7 @@ def test_a_new_choice_of_the_learner_needs_nothing_here_but_what_old_rows_stand_
 
 
 def with_rates(number_format, alpha, gamma):
-    """Return a strategy for cells of a number format; INT32 cannot hold every alpha and gamma."""
+    """Return a strategy for runs of a number format; INT32 cannot hold every alpha and gamma."""
     return st.builds(
         small,
         alpha=alpha,
@@ -165,12 +165,12 @@ def with_rates(number_format, alpha, gamma):
     with_rates("FP32", st.floats(0.01, 1), st.floats(0, 0.99))
     | with_rates("INT32", st.sampled_from([0.05, 0.1, 0.5, 1.0]), st.sampled_from([0.5, 0.9, 0.95]))
 )
-def test_the_settings_of_a_row_make_the_cell_again(cell):
-    columns = json.loads(json.dumps(cell.config))
+def test_the_settings_of_a_row_make_the_run_again(run):
+    columns = json.loads(json.dumps(run.config))
     for name in ("environment_options", "backend_options"):
         columns[name] = json.loads(columns[name])
-    assert Run(**columns) == cell
-    assert Run(**columns).config_hash == cell.config_hash
+    assert Run(**columns) == run
+    assert Run(**columns).config_hash == run.config_hash
 
 
 @pytest.mark.parametrize(
@@ -204,18 +204,18 @@ def test_the_settings_of_a_row_make_the_cell_again(cell):
         ({"monte_carlo_episodes": 1}, "monte_carlo_episodes is 1"),
     ],
 )
-def test_a_cell_that_cannot_run_is_refused_when_it_is_made(settings, needle):
+def test_a_run_that_cannot_work_is_refused_when_it_is_made(settings, needle):
     with pytest.raises(SwiftRLError) as told:
         small(**settings)
     assert needle in str(told.value)
 
 
 def test_a_row_says_what_the_package_says():
-    cell = small(seed=3, algorithm="sarsa")
-    row = cell.run(workers=2)
+    run = small(seed=3, algorithm="sarsa")
+    row = run.run(workers=2)
     assert list(results.to_table([row]).column_names) == results.COLUMNS.names
     lake = environments.resolve("frozenlake")
-    trained = train(collect(lake, 2_000, 3), cell.learner(), cell.schedule(), "cpu")
+    trained = train(collect(lake, 2_000, 3), run.learner(), run.schedule(), "cpu")
     optimal = evaluation.value_iteration(lake, 0.95)
     assert row["exact_return"] == evaluation.exact_return(lake, trained.q_table)
     assert row["optimum"] == pytest.approx(0.72977, abs=1e-5)
@@ -245,12 +245,33 @@ def test_a_row_counts_what_chunks_hold():
     assert row["chunks_without_positive_reward"] == sum(not (data.reward[rows] > 0).any() for rows in chunks)
 
 
+def test_a_reward_of_nothing_is_no_positive_reward():
+    """Six rows by hand, three chunks of two: the second alone holds a reward. 11 of the lake's states go on."""
+    zeros, ends = np.zeros(6, np.int32), np.zeros(6, bool)
+    data = Dataset(
+        state=zeros,
+        action=np.array([0, 1, 0, 0, 2, 0], np.int32),
+        reward=np.array([0, 0, 0, 1, -1, 0], np.float32),
+        next_state=zeros,
+        terminated=ends,
+        truncated=ends,
+        episode=zeros,
+        n_states=16,
+        n_actions=4,
+    )
+    assert data_columns(environments.resolve("frozenlake"), data, 3) == {
+        "coverage": 3 / 44,
+        "chunk_coverage": pytest.approx((2 + 1 + 2) / (3 * 44)),
+        "chunks_without_positive_reward": 2,
+    }
+
+
 def test_taxi_has_400_states_that_can_be_met():
     assert _reachable("taxi", "{}").sum() == 400
     assert _reachable("frozenlake", "{}").sum() == 11
 
 
-def test_the_same_cell_gives_the_same_row(tmp_path):
+def test_the_same_run_gives_the_same_row(tmp_path):
     one, two = small().run(), small().run()
     assert different(one, two) <= results.VARIES | set(results.PARTS)
 
@@ -288,14 +309,14 @@ def test_an_environment_without_exact_dynamics_has_estimates_only():
 
 
 def test_a_sample_of_the_dpus_gives_the_row_of_all_of_them():
-    cell = Run(transitions=2_000, cores=4, episodes=4, tau=2, backend="pim", monte_carlo_episodes=0)
-    some = replace(cell, backend_options={"simulated_dpus": 2}).run()
-    everything = cell.run()
+    run = Run(transitions=2_000, cores=4, episodes=4, tau=2, backend="pim", monte_carlo_episodes=0)
+    some = replace(run, backend_options={"simulated_dpus": 2}).run()
+    everything = run.run()
     assert some["q_sha256"] == everything["q_sha256"]
     assert (some["simulated_dpus"], everything["simulated_dpus"]) == (2, 4)
     assert some["cores"] == 4
     assert some["evidence"] == "simulated"
-    assert replace(cell, backend="cpu").run()["simulated_dpus"] is None
+    assert replace(run, backend="cpu").run()["simulated_dpus"] is None
 
 
 def test_a_sample_is_no_larger_than_the_set():
@@ -313,18 +334,18 @@ def test_a_sample_is_no_larger_than_the_set():
 
 
 def test_hardware_runs_all_dpus_whatever_the_sample(monkeypatch):
-    cell = Run(
+    run = Run(
         transitions=100, cores=4, episodes=1, tau=1, backend="pim", backend_options={"simulated_dpus": 2}
     )
-    assert runs._options_here(cell) == {"simulated_dpus": 2}
+    assert runs._options_here(run) == {"simulated_dpus": 2}
     monkeypatch.setattr(runs, "hardware_reason", lambda: None)
-    assert runs._options_here(cell) == {}
+    assert runs._options_here(run) == {}
 
 
 def test_tasklets_stand_in_the_row_and_change_no_bit():
-    cell = small(backend="pim", bootstrap="frozen", backend_options={"tasklets": 11})
-    row, alone = cell.run(), replace(cell, backend_options={}).run()
+    run = small(backend="pim", bootstrap="frozen", backend_options={"tasklets": 11})
+    row, alone = run.run(), replace(run, backend_options={}).run()
     assert json.loads(row["machine_details"])["tasklets"] == 11
     assert row["q_sha256"] == alone["q_sha256"]
     assert row["pim_kernel"] < alone["pim_kernel"] / 4
-    assert "frozen" in cell.label
+    assert "frozen" in run.label

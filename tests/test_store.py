@@ -35,8 +35,8 @@ def store(tmp_path):
     return store
 
 
-def cell_file(store, row):
-    return store.directory / "cells" / f"{row['config_hash']}.json"
+def row_file(store, row):
+    return store.directory / "rows" / f"{row['config_hash']}.json"
 
 
 def test_rows_come_back_as_they_were(store, rows):
@@ -51,11 +51,11 @@ def test_rows_come_back_as_they_were(store, rows):
     assert table["monte_carlo_mean"].isna().all()
 
 
-def test_a_finished_cell_is_never_written_again(store, rows):
+def test_a_finished_run_is_never_written_again(store, rows):
     store.add(rows[0])
-    before = cell_file(store, rows[0]).stat()
+    before = row_file(store, rows[0]).stat()
     store.add(rows[0] | {"wall_seconds": 99.0})
-    assert cell_file(store, rows[0]).stat() == before
+    assert row_file(store, rows[0]).stat() == before
     assert store.row(rows[0]["config_hash"])["wall_seconds"] == rows[0]["wall_seconds"]
 
 
@@ -64,7 +64,7 @@ def test_a_damaged_file_counts_as_absent_and_is_replaced(tmp_path_factory, rows,
     store = Store(tmp_path_factory.mktemp("store"))
     store.prepare()
     store.add(rows[0])
-    path = cell_file(store, rows[0])
+    path = row_file(store, rows[0])
     content = path.read_bytes()
     path.write_bytes(content[:cut] + (bytes([content[cut] ^ 1]) + content[cut + 1 :] if flip else b""))
     try:
@@ -77,20 +77,29 @@ def test_a_damaged_file_counts_as_absent_and_is_replaced(tmp_path_factory, rows,
     assert path.read_bytes() == content
 
 
-def test_a_file_under_another_cell_s_name_does_not_count(store, rows):
+def test_a_file_under_another_run_s_name_does_not_count(store, rows):
     store.add(rows[0])
-    cell_file(store, rows[0]).rename(cell_file(store, rows[1]))
+    row_file(store, rows[0]).rename(row_file(store, rows[1]))
     assert rows[1]["config_hash"] not in store
 
 
+def test_rows_in_a_folder_of_the_old_name_are_still_read(store, rows):
+    store.add(rows[0])
+    (store.directory / "rows").rename(store.directory / "cells")
+    again = Store(store.directory)
+    again.add(rows[1])
+    assert again.hashes() == sorted(row["config_hash"] for row in rows[:2])
+    assert not (store.directory / "rows").exists()
+
+
 def test_a_file_that_was_being_written_does_not_count(store, rows):
-    (store.directory / "cells" / ".new-x").write_bytes(b"half")
+    (store.directory / "rows" / ".new-x").write_bytes(b"half")
     assert store.hashes() == []
     assert len(store.table()) == 0
 
 
 def test_a_row_from_before_a_later_column_stands_for_the_paper_s_setting(store, rows, tmp_path):
-    """In a cell's file and in a table; a cell with that setting keeps the name it had."""
+    """In a run's file and in a table; a run with that setting keeps the name it had."""
     old = [{name: value for name, value in row.items() if name not in results.LATER} for row in rows]
     assert old[0] != rows[0]
     for row in old:
@@ -163,8 +172,8 @@ def test_a_table_with_other_columns_is_refused(store, rows):
         results.read_table(path)
 
 
-def test_a_table_of_unfinished_cells_is_refused(store, rows):
-    with pytest.raises(SwiftRLError, match="no finished cell"):
+def test_a_table_of_unfinished_runs_is_refused(store, rows):
+    with pytest.raises(SwiftRLError, match="no finished run"):
         store.compact([rows[0]["config_hash"]])
 
 
@@ -173,11 +182,11 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(store, rows, tmp_pa
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
     try:
-        with pytest.raises(StoreError, match="cannot write .*finished cells are kept"):
+        with pytest.raises(StoreError, match="cannot write .*finished runs are kept"):
             store.add(rows[0])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert list((store.directory / "cells").iterdir()) == []
+    assert list((store.directory / "rows").iterdir()) == []
     store.add(rows[0])
     assert rows[0]["config_hash"] in store
 

@@ -3,10 +3,12 @@
 import itertools
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from benchmarks import sweeps as sweep_bench
 from swiftrl_core.cli import main
 from swiftrl_core.data import collect, save
 from swiftrl_core.experiments import registry as experiments
-from swiftrl_core.sweeps import executors, results
+from swiftrl_core.sweeps import executors, progress, results
 from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.executors import Processes, Serial
 from swiftrl_core.sweeps.executors.executor import Turns
@@ -42,7 +44,7 @@ SETTINGS = {
 SWIFTRL = [sys.executable, "-m", "swiftrl_core.cli"]
 
 
-def cells(count: int, **settings) -> list[Run]:
+def make_runs(count: int, **settings) -> list[Run]:
     return combine(SETTINGS | settings | {"seed": list(range(count))})
 
 
@@ -57,7 +59,7 @@ def command(path: Path, *more: str, out: Path | None = None) -> list[str]:
 
 
 def finished(out: Path) -> int:
-    folder = out / "cells"
+    folder = out / "rows"
     return len([name for name in os.listdir(folder) if not name.startswith(".")]) if folder.is_dir() else 0
 
 
@@ -89,9 +91,9 @@ def comparable(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> pd.DataFrame:
-    """The table of 40 cells, run one after the other."""
+    """The table of 40 runs, executed one after the other."""
     store = Store(tmp_path_factory.mktemp("undisturbed"))
-    summary = execute(make_plan(cells(40), store), store, Serial(), [])
+    summary = execute(make_plan(make_runs(40), store), store, Serial(), show_progress=False)
     assert (summary.total, summary.done, summary.failed) == (40, 40, 0)
     return comparable(results.read_table(summary.table))
 
@@ -102,35 +104,35 @@ def require_same_table(out: Path, undisturbed: pd.DataFrame, count: int = 40) ->
 
 def test_processes_end_with_the_same_table(tmp_path, undisturbed):
     store = Store(tmp_path)
-    summary = execute(make_plan(cells(40), store), store, Processes(2), [])
+    summary = execute(make_plan(make_runs(40), store), store, Processes(2), show_progress=False)
     require_same_table(tmp_path, undisturbed)
     assert set(results.read_table(summary.table)["workers"]) == {2}
 
 
 def test_what_is_done_is_not_run_again(tmp_path, undisturbed):
     store = Store(tmp_path)
-    execute(make_plan(cells(10), store), store, Serial(), [])
-    before = {path: path.stat() for path in (tmp_path / "cells").iterdir()}
-    plan = make_plan(cells(20), store)
+    execute(make_plan(make_runs(10), store), store, Serial(), show_progress=False)
+    before = {path: path.stat() for path in (tmp_path / "rows").iterdir()}
+    plan = make_plan(make_runs(20), store)
     assert (len(plan.done), len(plan.pending)) == (10, 10)
-    execute(plan, store, Serial(), [])
+    execute(plan, store, Serial(), show_progress=False)
     assert all(path.stat() == status for path, status in before.items())
     require_same_table(tmp_path, undisturbed, 20)
-    assert make_plan(cells(20), store).pending == []
+    assert make_plan(make_runs(20), store).pending == []
 
 
-def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_path, capsys):
+def test_a_failed_run_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_path, capsys):
     data = tmp_path / "lake.parquet"
     save(collect("frozenlake", 1_000, 0), data)
     whole = data.read_bytes()
     spec = tmp_path / "spec.yaml"
     own = SETTINGS | {"transitions": None, "data": "lake.parquet"}
-    spec.write_text(yaml.safe_dump({"cells": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
+    spec.write_text(yaml.safe_dump({"runs": [SETTINGS, own, SETTINGS | {"seed": 1}]}))
     arguments = ["sweep", str(spec), "--out", str(tmp_path / "out")]
     store = Store(tmp_path / "out")
     plan = make_plan(unique([Run(**SETTINGS), Run(**own | {"data": str(data)})]), store)
     save(collect("frozenlake", 1_000, 9), data)
-    summary = execute(plan, store, Serial(), [])
+    summary = execute(plan, store, Serial(), show_progress=False)
     assert (summary.done, summary.failed, summary.table) == (1, 1, None)
     (record,) = store.failures().values()
     assert "is not the file it was" in record["error"]
@@ -138,8 +140,8 @@ def test_a_failed_cell_is_recorded_stops_nothing_and_is_retried_on_demand(tmp_pa
     data.write_bytes(whole)
     assert main(arguments) == 1
     told = capsys.readouterr()
-    assert "1 failed before (--retry-failed runs them again), 1 to run" in told.out
-    assert "1 of 3 cells failed, the first with: " in told.err
+    assert "1 failed before (--retry-failed executes them again), 1 left" in told.out
+    assert "1 of 3 runs failed, the first with: " in told.err
     assert main([*arguments, "--retry-failed"]) == 0
     assert store.failures() == {}
     assert len(results.read_table(tmp_path / "out" / "table.parquet")) == 3
@@ -149,7 +151,7 @@ def test_a_dry_run_says_what_is_to_do_and_writes_nothing(tmp_path, capsys):
     path = specification(tmp_path, 5)
     assert main([*command(path)[3:], "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{tmp_path / 'out'}: 5 cells: 0 done, 5 to run"
+    assert lines[0] == f"{tmp_path / 'out'}: 5 runs: 0 done, 5 left"
     assert lines[1].startswith("about ")
     assert lines[1].endswith(" with 1 worker, extrapolated from 0 finished and 1 small runs")
     assert not (tmp_path / "out").exists()
@@ -164,11 +166,11 @@ def test_an_estimate_leaves_out_what_is_not_here(tmp_path, capsys):
 @pytest.mark.parametrize("backend", [{}, {"backend": "pim", "backend_options": {"simulated_dpus": 2}}])
 def test_an_estimate_is_of_the_right_size(tmp_path, backend):
     store = Store(tmp_path)
-    plan = make_plan(cells(4, transitions=20_000, episodes=200, tau=100, **backend), store)
+    plan = make_plan(make_runs(4, transitions=20_000, episodes=200, tau=100, **backend), store)
     expected = estimate(plan, store)
     assert expected.untimed == ()
     start = time.perf_counter()
-    execute(plan, store, Serial(), [])
+    execute(plan, store, Serial(), show_progress=False)
     took = time.perf_counter() - start
     assert took / 6 < expected.seconds < took * 6
 
@@ -182,22 +184,22 @@ def odd(tmp_path, monkeypatch):
     return lambda name, **how: OddRun(name, marks=str(tmp_path), **how)
 
 
-def test_a_cell_whose_process_dies_is_tried_again_and_then_fails(odd, tmp_path):
-    asked = [odd("once", dies=1), odd("always", dies=99), odd("never"), *cells(3)]
-    with Processes(2) as engine:
-        outcomes = {outcome.cell.config_hash: outcome for outcome in engine.run(asked)}
+def test_a_run_whose_process_dies_is_tried_again_and_then_fails(odd, tmp_path):
+    asked = [odd("once", dies=1), odd("always", dies=99), odd("never"), *make_runs(3)]
+    with Processes(2) as executor:
+        outcomes = {outcome.job.config_hash: outcome for outcome in executor.run(asked)}
     assert len(outcomes) == 6
-    assert outcomes["always"].error == "its process died 2 times, at last by signal 9"
+    assert outcomes["always"].error == "its worker process died 2 times, most recently from signal 9"
     assert outcomes["once"].error == outcomes["never"].error == "ValueError: odd"
     assert [len(list(tmp_path.glob(f"{name}.*"))) for name in ("once", "always", "never")] == [2, 2, 1]
-    assert all(outcomes[cell.config_hash].row for cell in asked[3:])
+    assert all(outcomes[run.config_hash].row for run in asked[3:])
 
 
-def test_cells_of_one_device_run_one_at_a_time(odd, tmp_path):
-    """A GPU cell waits for the other; cells of the processor go on meanwhile."""
+def test_runs_of_one_device_run_one_at_a_time(odd, tmp_path):
+    """A GPU run waits for the other; runs of the processor go on meanwhile."""
     asked = [*(odd(f"gpu{number}", seconds=0.3, device="gpu") for number in range(3)), odd("cpu")]
-    with Processes(3) as engine:
-        order = [outcome.cell.config_hash for outcome in engine.run(asked)]
+    with Processes(3) as executor:
+        order = [outcome.job.config_hash for outcome in executor.run(asked)]
     assert order[0] == "cpu"
     starts = sorted(int(path.suffix[1:]) for path in tmp_path.glob("gpu*"))
     assert min(later - sooner for sooner, later in itertools.pairwise(starts)) >= 0.3e9
@@ -233,9 +235,9 @@ SERIAL = pytest.param(("serial",), marks=pytest.mark.slow)
 PROCESSES = ("processes", "--workers", "2")
 
 
-@pytest.mark.parametrize("engine", [SERIAL, PROCESSES])
-def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undisturbed, engine):
-    arguments = command(specification(tmp_path, 40), "--executor", *engine)
+@pytest.mark.parametrize("executor", [SERIAL, PROCESSES])
+def test_a_killed_driver_leaves_finished_runs_and_no_processes(tmp_path, undisturbed, executor):
+    arguments = command(specification(tmp_path, 40), "--executor", *executor)
     out = tmp_path / "out"
     for mark in (3, 20):
         driver = subprocess.Popen(arguments)
@@ -243,7 +245,7 @@ def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undist
         workers = children(driver.pid)
         driver.kill()
         driver.wait()
-        before = {path: path.read_bytes() for path in (out / "cells").iterdir() if path.suffix == ".json"}
+        before = {path: path.read_bytes() for path in (out / "rows").iterdir() if path.suffix == ".json"}
         wait_for(lambda workers=workers: not any(map(is_alive, workers)), 5)
         assert not (out / "table.parquet").exists()
     assert subprocess.run(arguments).returncode == 0
@@ -251,15 +253,15 @@ def test_a_killed_driver_leaves_finished_cells_and_no_processes(tmp_path, undist
     require_same_table(out, undisturbed)
 
 
-@pytest.mark.parametrize("engine", [SERIAL, PROCESSES])
-def test_ctrl_c_ends_soon_says_what_is_done_and_can_go_on(tmp_path, undisturbed, engine):
-    arguments = command(specification(tmp_path, 40), "--executor", *engine)
+@pytest.mark.parametrize("executor", [SERIAL, PROCESSES])
+def test_ctrl_c_ends_soon_says_what_is_done_and_can_go_on(tmp_path, undisturbed, executor):
+    arguments = command(specification(tmp_path, 40), "--executor", *executor)
     driver = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: finished(tmp_path / "out") >= 10)
     told = interrupt(driver)
     assert driver.returncode == 130
     done = finished(tmp_path / "out")
-    assert f"swiftrl: interrupted: {done} of 40 cells are done and kept in {tmp_path / 'out'}" in told
+    assert f"swiftrl: interrupted: {done} of 40 runs are done and kept in {tmp_path / 'out'}" in told
     assert "run the same command again" in told
     assert "Traceback" not in told
     assert subprocess.run(arguments).returncode == 0
@@ -282,7 +284,7 @@ def test_ctrl_c_ends_soon_even_while_compiled_code_runs(tmp_path):
     time.sleep(1)
     told = interrupt(driver)
     assert driver.returncode == 130
-    assert "swiftrl: interrupted: 0 of 1 cells are done" in told
+    assert "swiftrl: interrupted: 0 of 1 runs are done" in told
 
 
 # --- folders ----------------------------------------------------------------------------------------------
@@ -294,8 +296,8 @@ def test_two_sweeps_on_one_folder_share_the_work_and_agree(tmp_path, undisturbed
     assert [driver.wait(60) for driver in both] == [0, 0]
     require_same_table(tmp_path / "out", undisturbed)
     log = (tmp_path / "out" / "sweep.log").read_text()
-    assert "another sweep is at work in this folder: this one starts from the end" in log
-    assert 40 <= log.count(" s frozenlake") <= 55  # cells run, by both together
+    assert "another sweep uses this folder: this one executes the runs in reverse order" in log
+    assert 40 <= log.count(" s frozenlake") <= 55  # runs executed, by both together
 
 
 def test_a_full_disk_ends_the_sweep_in_one_sentence(tmp_path, undisturbed):
@@ -307,7 +309,7 @@ def test_a_full_disk_ends_the_sweep_in_one_sentence(tmp_path, undisturbed):
     done = subprocess.run(arguments, preexec_fn=no_large_files, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("swiftrl: cannot write ")
-    assert "finished cells are kept" in done.stderr
+    assert "finished runs are kept" in done.stderr
     assert done.stderr.count("\n") == 1
     assert 0 < finished(tmp_path / "out") < 40
     again = subprocess.run(arguments, stderr=subprocess.PIPE, text=True)
@@ -327,12 +329,13 @@ def test_a_read_only_folder_ends_the_sweep_before_it_starts(tmp_path):
     assert not list(locked.iterdir())
 
 
-# --- progress, engines, experiments -----------------------------------------------------------------------
+# --- progress, executors, experiments -----------------------------------------------------------------------
 
 
-def test_progress_is_one_line_on_a_terminal_and_silent_elsewhere(tmp_path):
+def test_progress_is_one_line_on_a_terminal(tmp_path):
     arguments = command(specification(tmp_path, 20))
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
     driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     shown = b""
@@ -341,9 +344,38 @@ def test_progress_is_one_line_on_a_terminal_and_silent_elsewhere(tmp_path):
     assert driver.wait() == 0
     lines = shown.decode().replace("\r\n", "\n").split("\n")
     assert lines[1:] == [""]
-    assert lines[0].split("\r")[-1].startswith("20/20 done, ")
-    assert "cells/s" in lines[0]
+    assert lines[0].split("\r")[-1].startswith("20/20 runs ")
+    assert " left" in lines[0]
     assert len((tmp_path / "out" / "sweep.log").read_text().splitlines()) == 20 + 2
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(capsys, monkeypatch):
+    """With the time left, and none at all for a sweep that ends sooner."""
+    for seconds, most in ((0.1, 12), (10.0, 0)):
+        monkeypatch.setattr(progress, "LOG_SECONDS", seconds)
+        runs = make_runs(20)
+        shown = progress.Progress(runs, 5)
+        for run in runs:
+            time.sleep(0.02)
+            shown.count(run, failed=run.seed == 3)
+        shown.close()
+        lines = capsys.readouterr().err.splitlines()
+        assert 0 <= len(lines) - bool(most) < max(most, 1)
+        assert all(re.fullmatch(r"\d+/25 runs(, 1 failed)?, 00:0\d, 00:0\d left", line) for line in lines)
+    assert (shown.total, shown.done, shown.failed) == (25, 24, 1)
+
+
+def test_the_time_left_counts_work_not_runs(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    large = make_runs(1, episodes=100_000, tau=100_000)  # a hundred times the small run's work
+    shown = progress.Progress([*make_runs(1), *large])
+    time.sleep(0.3)
+    shown.count(*make_runs(1))
+    left = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"1/2 runs, 00:00, 00:[23]\d left", left)
+    shown.skip(*large)
+    assert str(shown) == "2/2 runs"
+    shown.close()
 
 
 def read(terminal: int) -> bytes:
@@ -362,24 +394,24 @@ def read(terminal: int) -> bytes:
         (["--executor", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "--workers does not apply"),
     ],
 )
-def test_engine_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments, needle):
+def test_executor_options_that_do_not_fit_are_refused(tmp_path, capsys, arguments, needle):
     assert main([*command(specification(tmp_path, 1))[3:], *arguments]) == 1
     assert needle in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("engine", ["serial", "processes"])
-def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, engine):
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_hardware_that_is_not_here_is_told_before_anything_runs(tmp_path, executor):
     store = Store(tmp_path / "out")
-    plan = make_plan(cells(2) + cells(2, backend="pim", hardware=True), store)
+    plan = make_plan(make_runs(2) + make_runs(2, backend="pim", hardware=True), store)
     with pytest.raises(SwiftRLError, match="requires UPMEM hardware"):
-        execute(plan, store, executors.make(engine), [])
+        execute(plan, store, executors.make(executor), show_progress=False)
     assert not (tmp_path / "out").exists()
 
 
 def test_an_experiment_gives_its_table_and_runs_once(tmp_path):
     table = experiments.run_experiment("06_synchronisation", "smoke", tmp_path)
     expected = experiments.expand("06_synchronisation", "smoke")
-    assert table["config_hash"].tolist() == [cell.config_hash for cell in expected]
+    assert table["config_hash"].tolist() == [run.config_hash for run in expected]
     assert table["exact_return"].notna().all()
     again = experiments.run_experiment("06", "smoke", tmp_path)
     pd.testing.assert_frame_equal(again, table)
@@ -409,19 +441,19 @@ def test_the_benchmark_compares_executors(capsys):
     st.lists(st.sampled_from(["gpu", "pim", None]), max_size=20),
     st.lists(st.sets(st.sampled_from(["gpu", "pim"])), max_size=60),
 )
-def test_turns_give_every_cell_once_in_order_and_none_whose_device_is_taken(devices, moments):
+def test_turns_give_every_job_once_in_order_and_none_whose_device_is_taken(devices, moments):
     asked = list(enumerate(devices))
-    turns = Turns(asked, device=lambda cell: cell[1])
+    turns = Turns(asked, device=lambda job: job[1])
     given = []
     for taken in [*moments, *[set()] * len(asked)]:
-        cell = turns.next(taken)
-        if cell is None:
-            left = [device for cell, device in asked if (cell, device) not in given]
+        job = turns.next(taken)
+        if job is None:
+            left = [device for number, device in asked if (number, device) not in given]
             assert all(device in taken for device in left)
         else:
-            assert cell[1] not in taken
-            given.append(cell)
-    assert sorted(given) == sorted(asked, key=lambda cell: cell[0])
-    for device in ("gpu", "pim", None):  # each device sees its cells in order
+            assert job[1] not in taken
+            given.append(job)
+    assert sorted(given) == sorted(asked, key=lambda job: job[0])
+    for device in ("gpu", "pim", None):  # each device sees its jobs in order
         own = [number for number, wanted in given if wanted == device]
         assert own == sorted(own)

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster of real processes: workers started by hand, kills, resources, hundreds of cells."""
+"""Sweeps on a Dask cluster of real processes: workers started by hand, kills, resources, hundreds of runs."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from odd_runs import OddRun
 from test_sweep import (
-    cells,
     children,
     command,
     comparable,
     finished,
     is_alive,
+    make_runs,
     require_same_table,
     specification,
     undisturbed,
@@ -80,7 +80,7 @@ def on(cluster: Cluster) -> tuple[str, ...]:
     return "--executor", "dask", "--scheduler", cluster.address
 
 
-def test_a_cluster_without_what_cells_need_is_an_error_not_a_hang(cluster, tmp_path):
+def test_a_cluster_without_what_runs_need_is_an_error_not_a_hang(cluster, tmp_path):
     start = time.monotonic()
     with pytest.raises(SwiftRLError, match="has no workers"), Dask(cluster.address):
         pass
@@ -88,10 +88,10 @@ def test_a_cluster_without_what_cells_need_is_an_error_not_a_hang(cluster, tmp_p
     cluster.add_worker("--resources", "gpu=1")
     cluster.wait()
     start = time.monotonic()
-    with Dask(cluster.address) as engine:
-        engine.check([OddRun("any"), OddRun("gpu", device="gpu"), *cells(2, backend="pim")])
+    with Dask(cluster.address) as executor:
+        executor.check([OddRun("any"), OddRun("gpu", device="gpu"), *make_runs(2, backend="pim")])
         with pytest.raises(SwiftRLError, match="offers pim.*--resources pim=1"):
-            engine.check(cells(2, backend="pim", hardware=True))
+            executor.check(make_runs(2, backend="pim", hardware=True))
     assert time.monotonic() - start < 5
     path = specification(tmp_path, 2, backend="pim", hardware=True)
     done = subprocess.run(command(path, *on(cluster)), stderr=subprocess.PIPE, text=True)
@@ -108,7 +108,7 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path):
         pass
 
 
-def test_cells_run_on_workers_started_by_hand_and_survive_the_death_of_one(cluster, tmp_path, undisturbed):
+def test_runs_on_workers_started_by_hand_and_survive_the_death_of_one(cluster, tmp_path, undisturbed):
     victim = cluster.add_worker()
     cluster.add_worker()
     cluster.wait()
@@ -129,14 +129,14 @@ def test_a_lost_scheduler_ends_the_sweep_in_one_sentence(cluster, tmp_path, undi
     cluster.scheduler.kill()
     told = driver.communicate(timeout=60)[1]
     assert driver.returncode == 1
-    assert told.startswith("swiftrl: the connection to the Dask scheduler is lost; finished cells are kept")
+    assert told.startswith("swiftrl: the connection to the Dask scheduler is lost; finished runs are kept")
     assert told.count("\n") == 1
     assert subprocess.run(command(path)).returncode == 0
     require_same_table(tmp_path / "out", undisturbed)
 
 
 @pytest.mark.slow
-def test_a_killed_driver_leaves_finished_cells_and_the_cluster_goes_on(cluster, tmp_path, undisturbed):
+def test_a_killed_driver_leaves_finished_runs_and_the_cluster_goes_on(cluster, tmp_path, undisturbed):
     cluster.add_worker()
     cluster.wait()
     arguments = command(specification(tmp_path, 40), *on(cluster))
@@ -160,77 +160,76 @@ def test_ctrl_c_ends_a_sweep_on_a_cluster_of_this_machine(tmp_path):
     told = driver.communicate(timeout=30)[1]
     assert time.monotonic() - start < 5
     assert driver.returncode == 130
-    assert "of 40 cells are done and kept" in told
+    assert "of 40 runs are done and kept" in told
     wait_for(lambda: not any(map(is_alive, workers)), 10)
 
 
 @pytest.mark.slow
-def test_a_cell_that_kills_its_workers_fails_and_the_others_finish(cluster, tmp_path):
+def test_a_run_that_kills_its_workers_fails_and_the_others_finish(cluster, tmp_path):
     for _ in range(6):  # nobody restarts them
         cluster.add_worker()
     cluster.wait()
-    with Dask(cluster.address) as engine:
-        outcomes = list(engine.run([OddRun("always", dies=99, marks=str(tmp_path)), *cells(5)]))
+    with Dask(cluster.address) as executor:
+        outcomes = list(executor.run([OddRun("always", dies=99, marks=str(tmp_path)), *make_runs(5)]))
     failed = [outcome for outcome in outcomes if outcome.row is None]
     assert len(outcomes) == 6
-    assert [outcome.cell.config_hash for outcome in failed] == ["always"]
-    assert "its worker died again and again" in failed[0].error
+    assert [outcome.job.config_hash for outcome in failed] == ["always"]
+    assert "its workers kept dying" in failed[0].error
 
 
 @pytest.mark.slow
-def test_a_device_takes_one_cell_at_a_time(cluster, tmp_path):
+def test_a_device_takes_one_run_at_a_time(cluster, tmp_path):
     cluster.add_worker("--resources", "gpu=1", "--nthreads", "4")
     cluster.wait()
     asked = [OddRun(f"gpu{number}", seconds=0.3, marks=str(tmp_path), device="gpu") for number in range(4)]
-    with Dask(cluster.address) as engine:
-        engine.check(asked)
-        assert len(list(engine.run(asked))) == 4
+    with Dask(cluster.address) as executor:
+        executor.check(asked)
+        assert len(list(executor.run(asked))) == 4
     starts = sorted(int(path.suffix[1:]) for path in tmp_path.glob("gpu*"))
     assert starts[-1] - starts[0] >= 0.9e9
 
 
 @pytest.mark.slow
-def test_workers_that_come_later_are_used_and_cells_of_a_device_hold_nobody_up(cluster, tmp_path):
+def test_workers_that_come_later_are_used_and_runs_of_a_device_hold_nobody_up(cluster, tmp_path):
     cluster.add_worker("--resources", "gpu=1")
     cluster.wait()
     gpu = [OddRun(f"gpu{number}", seconds=0.5, marks=str(tmp_path), device="gpu") for number in range(6)]
     plain = [OddRun(f"plain{number}", seconds=1.0, marks=str(tmp_path)) for number in range(12)]
-    with Dask(cluster.address) as engine:
-        outcomes = engine.run([*gpu, *plain])
+    with Dask(cluster.address) as executor:
+        outcomes = executor.run([*gpu, *plain])
         next(outcomes)
         for _ in range(4):
             cluster.add_worker()
         assert len(list(outcomes)) == 17
-        assert engine.workers == 5
+        assert executor.workers == 5
     pids = {path.read_text() for path in tmp_path.glob("plain*")}
     assert len(pids) >= 4
     assert len({path.read_text() for path in tmp_path.glob("gpu*")}) == 1
 
 
 @pytest.mark.slow
-def test_five_hundred_cells_on_a_local_cluster_with_a_worker_killed(tmp_path, undisturbed):
-    store, reporter = Store(tmp_path), Killer()
-    summary = execute(make_plan(cells(500), store), store, executors.make("dask", workers=2), [reporter])
+def test_five_hundred_runs_on_a_local_cluster_with_a_worker_killed(tmp_path, undisturbed):
+    store, killer = Store(tmp_path), Killer()
+    plan, executor = make_plan(make_runs(500), store), executors.make("dask", workers=2)
+    summary = execute(plan, store, executor, show_progress=False, on_outcome=killer.note)
     assert (summary.done, summary.failed) == (500, 0)
-    assert reporter.killed
+    assert killer.killed
     table = results.read_table(summary.table)
     pd.testing.assert_frame_equal(comparable(table)[:40], undisturbed)
     assert table["seed"].tolist() == list(range(500))
 
 
 class Killer:
-    """A reporter that kills one of the cluster's workers after 100 cells."""
+    """Kills one of the cluster's workers after 100 outcomes."""
 
     def __init__(self) -> None:
-        self.killed = None
+        self.killed, self.outcomes = None, 0
 
-    def show(self, tally, cell=None, *, failed=False) -> None:
-        if tally.done == 100 and self.killed is None:
+    def note(self, _) -> None:
+        self.outcomes += 1
+        if self.outcomes == 100:
             self.killed = next(pid for pid in children(os.getpid()) if is_worker(pid))
             os.kill(self.killed, signal.SIGKILL)
-
-    def close(self, tally) -> None:
-        pass
 
 
 def is_worker(pid: int) -> bool:

@@ -1,4 +1,4 @@
-/* What the data say about the environment, and the best one can learn from it: count the transitions, solve the MDP.
+/* The exact solution of the counted MDP: count the transitions, estimate the MDP, solve it.
  *
  * A learner that replays its chunk for ever approaches the fixed point
  *

@@ -119,7 +119,7 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
     """Return the fixed point as values, float64 (entries,)."""
     gamma = problem.learner.gamma
     if not 0 <= gamma < 1:
-        raise SwiftRLError(f"gamma is {gamma:g}: the model's fixed point needs a number from 0 to below 1")
+        raise SwiftRLError(f"gamma is {gamma:g}: the exact solution needs a number from 0 to below 1")
     if not tolerance > 0:
         raise SwiftRLError(f"tolerance is {tolerance}: give a number above 0")
     q = np.zeros(problem.entries)
@@ -138,8 +138,8 @@ def _solve(problem: Problem, records: np.ndarray, tolerance: float) -> np.ndarra
         raise MemoryError(f"no memory to count {len(records):,} transitions")
     if sweeps == 0:
         raise SwiftRLError(
-            f"the model is not within {tolerance:g} of its fixed point after {MOST_SWEEPS:,} sweeps with gamma "
-            f"{gamma:g}: use a smaller gamma or a larger tolerance"
+            f"the exact solution is not within {tolerance:g} of its fixed point after {MOST_SWEEPS:,} sweeps with "
+            f"gamma {gamma:g}: use a smaller gamma or a larger tolerance"
         )
     return q
 

@@ -135,7 +135,9 @@ def evaluate(options: argparse.Namespace) -> None:
 def _read_table(path: str) -> np.ndarray:
     try:
         table = np.load(path)
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except OSError as error:
+        raise SwiftRLError(f"cannot read {path} ({error.strerror}): name the q_table.npy of a run") from error
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise SwiftRLError(
             f"{path} is not a readable .npy table ({error}): name the q_table.npy of a run"
         ) from error

@@ -17,7 +17,7 @@ def add_settings(
     """Add an option for each field of a dataclass that carries help (`util.settings.setting`).
 
     Name, type, choices, default and help are the field's. An option that is not given leaves no attribute, so `given`
-    tells which were.
+    shows which were.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
 def sweep(options: argparse.Namespace) -> None:
     """Execute the runs of a specification file that have no result row yet."""
     asked = spec.read(options.spec)
-    execute_runs(options, asked.cells, Store(options.out or RESULTS / asked.name), where_available=False)
+    execute_runs(options, asked.runs, Store(options.out or RESULTS / asked.name), where_available=False)
 
 
 def execute_runs(

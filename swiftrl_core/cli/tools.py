@@ -1,4 +1,4 @@
-"""What this machine can do and how fast: `swiftrl doctor`, `figures`, `validate` and `bench`."""
+"""Tools: `swiftrl doctor`, `swiftrl figures`, `swiftrl validate` and `swiftrl bench`."""
 
 import argparse
 import json
@@ -136,7 +136,7 @@ def bench(options: argparse.Namespace) -> None:
     settings = given(options, ("seeds", "cores"))
     if settings and options.only != "fewer-updates":
         raise SwiftRLError(
-            f"{flag(next(iter(settings)))} applies to --only fewer-updates: drop it, or add that"
+            f"{flag(next(iter(settings)))} applies to one benchmark: drop it, or use --only fewer-updates"
         )
     host, measured, missed = benches.load("engine").machine(), [], []
     heading = ", ".join(f"{key} {value}" for key, value in host.items()) + "\n"

@@ -132,7 +132,7 @@ def _lines(directory: Path, result: TrainingResult, backend: str) -> list[str]:
     parts = result.breakdown
     names = PIM_PARTS if backend == "pim" else OTHER_PARTS
     return [
-        f"{directory}: {result.updates:,} updates in {result.rounds} rounds",
+        f"{directory}: {result.updates:,} updates in {result.rounds} round{'s' * (result.rounds != 1)}",
         f"tables in each round: {result.round_bytes_down:,} bytes to the cores, {result.round_bytes_up:,} back",
         f"time, {parts.evidence} ({result.machine['name']}; averaging on the host is measured)",
         *(f"  {name:15} {getattr(parts, part):12.6f} s" for part, name in zip(PARTS, names, strict=True)),

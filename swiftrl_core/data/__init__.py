@@ -1,4 +1,4 @@
-"""Environments, the experience logged in them, and how good a table is there."""
+"""Environments, the experience logged in them, and the quality of tables."""
 
 from swiftrl_core.data.collection import collect
 from swiftrl_core.data.files import load, open_data, save

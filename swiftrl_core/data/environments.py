@@ -50,7 +50,7 @@ class Environment:
     env_id : str
         The Gymnasium id that was resolved, such as ``"Taxi-v4"``.
     kwargs : dict
-        Arguments given to `gymnasium.make`; JSON values only, for they are stored beside every data set.
+        Arguments given to `gymnasium.make`; JSON values only, which are stored with every data set.
     gymnasium_version : str
         Version the table was read from.
     n_states, n_actions : int
@@ -62,7 +62,7 @@ class Environment:
     next_state : (S, A, K) int32
     reward : (S, A, K) float64
     terminated : (S, A, K) bool
-        The flag of ``P``. It, not the next state, says that an episode ends: Taxi's final states are ordinary
+        The flag of ``P``. It, not the next state, marks the end of an episode: Taxi's final states are ordinary
         states in ``P``.
     start : (S,) float64
         Distribution of the first state.
@@ -171,7 +171,7 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
     if isinstance(name, Environment):
         if kwargs:
             raise SwiftRLError(
-                f"{name.env_id} is resolved already, so {sorted(kwargs)} cannot be applied; give its name instead"
+                f"{name.env_id} is already resolved, so {sorted(kwargs)} cannot be applied; give its name instead"
             )
         return name
     if not isinstance(name, str):
@@ -183,7 +183,7 @@ def resolve(name: "str | Environment", **kwargs: Any) -> Environment:
         table, again = first.unwrapped.P, second.unwrapped.P
         if table is not again and table != again:
             raise SwiftRLError(
-                f"{env_id} with {kwargs} is another environment each time it is made; fix its layout, as "
+                f"{env_id} with {kwargs} differs each time it is made; fix its layout, as "
                 f"with desc=[...] for FrozenLake"
             )
         return environment
@@ -352,7 +352,7 @@ def _terminal_states(
 
 
 def _inexact(env: gymnasium.Env) -> str | None:
-    """Return why `step` does more than ``P`` says, where that can be told.
+    """Return why ``P`` does not describe `step`, as far as that can be known.
 
     Gymnasium's rainy Taxi is in ``P`` and so exact; its fickle passenger is drawn inside `step`.
     """
@@ -360,7 +360,7 @@ def _inexact(env: gymnasium.Env) -> str | None:
         return "its fickle passenger changes the destination outside P"
     while isinstance(env, gymnasium.Wrapper):
         if type(env) not in _TRANSPARENT:
-            return f"its wrapper {type(env).__name__} may change what P says"
+            return f"its wrapper {type(env).__name__} may change the dynamics in P"
         env = env.env
     return None
 

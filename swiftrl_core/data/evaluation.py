@@ -1,8 +1,8 @@
-"""How good a Q-table is: the exact return of its greedy policy, and the paper's Monte Carlo estimate.
+"""Quality of a Q-table: the exact return of its greedy policy, and the paper's Monte Carlo estimate.
 
-One FrozenLake return has a standard deviation of 0.44, so the mean of 1,000 episodes is known to 0.014
-only: too coarse to compare learners that differ by 0.01. The environments publish their dynamics, so the
-expectation itself is a few hundred small sums; the estimate stands beside it because the paper reports one.
+One FrozenLake return has a standard deviation of 0.44, so the mean of 1,000 episodes has a standard error of 0.014: too
+large to compare learners that differ by 0.01. The environments publish their dynamics, so the exact expectation takes
+only a few hundred small sums; the estimate is reported as well because the paper uses one.
 """
 
 import math
@@ -16,10 +16,8 @@ from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
 IMPOSED_STEP_LIMIT = 200
-"""Steps after which an evaluation stops where the environment has no limit of its own.
-
-CliffWalking-v1 has none, and a policy that never arrives would have no finite return. 200 is Taxi's limit.
-"""
+"""Step limit of evaluations in an environment that has none, such as CliffWalking-v1; 200 is Taxi's. Without a limit, a
+policy that never reaches the goal would have no finite return."""
 VALUE_TOLERANCE = 1e-10
 """Largest error of `value_iteration`, relative to the largest absolute reward."""
 
@@ -242,7 +240,7 @@ def monte_carlo_return(
 
 
 def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:
-    """Return the returns of episodes sampled from ``P``, (episodes,) float64."""
+    """Return the return of each episode sampled from ``P``, (episodes,) float64."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     running = np.arange(episodes)
@@ -258,7 +256,7 @@ def _play(environment: Environment, greedy: np.ndarray, episodes: int, seed: int
 
 
 def _play_real(environment: Environment, greedy: np.ndarray, episodes: int, seed: int) -> np.ndarray:
-    """Return the returns of episodes stepped in Gymnasium, (episodes,) float64."""
+    """Return the return of each episode stepped in Gymnasium, (episodes,) float64."""
     returns = np.zeros(episodes)
     with closing(environment.make()) as env:
         for episode in range(episodes):

@@ -106,7 +106,7 @@ def load(path: str | os.PathLike, environment: str | Environment | None = None) 
 
 
 def is_parquet(path: str | os.PathLike) -> bool:
-    """Return whether a name says Parquet: it ends in .parquet or .pq, in any case."""
+    """Return whether a file name is one of Parquet: it ends in .parquet or .pq, in any case."""
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 
@@ -131,7 +131,7 @@ def open_data(path: str | os.PathLike, environment: str | Environment | None = N
         return load(path, environment)
     if environment is None:
         raise SwiftRLError(
-            f"{path}: the text format does not say where the data comes from; name the environment, such as 'taxi'"
+            f"{path}: the text format does not record where the data come from; name the environment, such as 'taxi'"
         )
     return read_text(path, environment)
 
@@ -146,7 +146,7 @@ def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any] | N
         except (OSError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())
             raise SwiftRLError(
-                f"{path}: not a whole Parquet file ({reason}); copy or collect it again"
+                f"{path}: not a complete Parquet file ({reason}); copy or collect it again"
             ) from error
     if table.num_rows == 0:
         raise SwiftRLError(f"{path}: the file holds no transitions; at least one is needed")

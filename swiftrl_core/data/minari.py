@@ -1,7 +1,7 @@
-"""Data sets from and to Minari, the archive of logged experience that belongs to Gymnasium; optional extra `minari`.
+"""Import from and export to Minari, Gymnasium's archive of logged experience; needs the extra `minari`.
 
-Minari keeps every episode as a group of its own in a file. An episode costs it milliseconds and 13 KB, however short,
-where Parquet takes 3 bytes a transition: it is a format to exchange data in, not to train from.
+Minari stores every episode as a group of its own in a file. An episode takes milliseconds and 13 KB, however short it
+is, whereas Parquet takes 3 bytes a transition: Minari is a format to exchange data, not to train from.
 """
 
 import itertools
@@ -24,14 +24,14 @@ PREFIX = "minari:"
 EPISODE_SECONDS = 0.008
 EPISODE_BYTES = 13_300
 STEP_BYTES = 26
-"""What Minari 0.5.4 with HDF5 takes for an episode and for each of its steps, measured on FrozenLake."""
+"""Cost of an episode and of each of its steps in Minari 0.5.4 with HDF5, measured on FrozenLake."""
 LARGE_BYTES = 1_000_000_000
 _ID = re.compile(r"(?:[-\w][-\w.]*/)*[-\w.]+-v\d+")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an export will take, about.
+    """The approximate cost of an export.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def named(text: str) -> str | None:
 
 
 def estimate(dataset: Dataset) -> Estimate:
-    """Return what exporting a data set will take."""
+    """Return the approximate cost of exporting a data set."""
     episodes = int(dataset.episode[-1] - dataset.episode[0]) + 1
     return Estimate(
         episodes, episodes * EPISODE_SECONDS, episodes * EPISODE_BYTES + len(dataset) * STEP_BYTES
@@ -85,7 +85,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     except (FileNotFoundError, ValueError) as error:
         raise SwiftRLError(
             f"Minari has no data set {dataset_id!r} on this machine ({' '.join(str(error).split())}): "
-            "`minari list local` says which it has, `minari download ID` gets others"
+            "`minari list local` lists those it has, `minari download ID` fetches others"
         ) from error
     sizes = [
         size_of(dataset_id, kind, space)
@@ -94,7 +94,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
     environment = _environment(dataset_id, stored.env_spec) if environment is None else resolve(environment)
     if sizes != [environment.n_states, environment.n_actions]:
         raise SwiftRLError(
-            f"{dataset_id} has {sizes[0]} states and {sizes[1]} actions, and {environment.env_id} has "
+            f"{dataset_id} has {sizes[0]} states and {sizes[1]} actions, but {environment.env_id} has "
             f"{environment.n_states} and {environment.n_actions}: name the environment it comes from"
         )
     columns = _columns(dataset_id, stored.iterate_episodes())
@@ -102,7 +102,7 @@ def load(dataset_id: str, environment: str | Environment | None = None) -> Datas
 
 
 def save(dataset: Dataset, dataset_id: str) -> Estimate:
-    """Export a data set to Minari's folder on this machine; return what it was expected to take.
+    """Export a data set to Minari's folder on this machine; return the estimated cost.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def save(dataset: Dataset, dataset_id: str) -> Estimate:
     from minari.storage.datasets_root_dir import get_dataset_path
 
     if not _ID.fullmatch(dataset_id):
-        raise SwiftRLError(f"{dataset_id!r} is no Minari id: write NAME-v0 or GROUP/NAME-v0")
+        raise SwiftRLError(f"{dataset_id!r} is not a Minari id: write NAME-v0 or GROUP/NAME-v0")
     path = Path(get_dataset_path(dataset_id))
     if path.exists():
         raise SwiftRLError(f"Minari has a data set {dataset_id} already: choose another name or version")
@@ -148,7 +148,7 @@ def save(dataset: Dataset, dataset_id: str) -> Estimate:
             data_format="hdf5",
         )
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # half a data set would look like one
+        shutil.rmtree(path, ignore_errors=True)  # an incomplete data set would look complete
         raise
     return estimate(dataset)
 
@@ -167,7 +167,7 @@ def _minari() -> Any:
 def _environment(dataset_id: str, spec: Any) -> Environment:
     """Resolve the environment that a data set names, in the version that is installed here."""
     if spec is None:
-        raise SwiftRLError(f"{dataset_id} does not say where it comes from: name the environment with --env")
+        raise SwiftRLError(f"{dataset_id} does not record its environment: name it with --env")
     defaults = gymnasium.registry[spec.id].kwargs if spec.id in gymnasium.registry else {}
     own = {name: value for name, value in spec.kwargs.items() if defaults.get(name) != value}
     names = (short for short, ids in SHORT_NAMES.items() if base_id(spec.id) in map(base_id, ids))
@@ -177,7 +177,9 @@ def _environment(dataset_id: str, spec: Any) -> Environment:
 def _known_environment(dataset: Dataset) -> Environment:
     env_id = dataset.metadata.get("env_id")
     if env_id is None:
-        raise SwiftRLError("the data set does not know its environment, which Minari stores with it: name it")
+        raise SwiftRLError(
+            "the data set does not record its environment, which Minari stores with it: name it"
+        )
     return resolve(env_id, **dataset.metadata.get("kwargs", {}))
 
 

@@ -47,7 +47,7 @@ def read_text(path: str | os.PathLike, environment: str | Environment) -> Datase
         environment; if the file is absent, empty or damaged.
     """
     environment = resolve(environment)
-    _require_telling_states(environment)
+    _require_distinct_ends(environment)
     try:
         integers = _parse(_read_bytes(Path(path)))
         columns = _infer(integers, environment)
@@ -60,7 +60,7 @@ def read_text(path: str | os.PathLike, environment: str | Environment) -> Datase
 def write_text(dataset: Dataset, path: str | os.PathLike) -> None:
     """Write the text format of the SwiftRL authors; gzip where the name ends in ``.gz``.
 
-    The flags and episode numbers are not part of the format. The seed and the environment are lost, too.
+    The flags and episode numbers are not part of the format. The seed and the environment are also lost.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _parse(content: bytes) -> np.ndarray:
-    """Turn text into (n, 4) int64: by Arrow if it is clean, else line by line, which finds what is wrong."""
+    """Turn text into (n, 4) int64: by Arrow if it is clean, else line by line, which finds the error."""
     if not content.strip():
         raise SwiftRLError("the file is empty; expected lines 'state action reward next_state'")
     if not content.translate(None, b"0123456789- \n") and content.endswith(b"\n"):
@@ -111,12 +111,12 @@ def _parse(content: bytes) -> np.ndarray:
             )
             return np.stack([table[name].to_numpy() for name in TEXT_COLUMNS], axis=1)
         except pa.ArrowInvalid:
-            pass  # unusual or wrong: the slow reader accepts the one and names the line of the other
+            pass  # unusual or wrong: the slow reader accepts the first and names the line of the second
     return _parse_lines(content)
 
 
 def _parse_lines(content: bytes) -> np.ndarray:
-    """Read line by line; every complaint names its line."""
+    """Read line by line, so that an error names its line."""
     lines = content.decode("latin-1").split("\n")
     if lines.pop():
         raise SwiftRLError(
@@ -157,12 +157,12 @@ def _infer(integers: np.ndarray, environment: Environment) -> dict[str, np.ndarr
     return {name: np.ascontiguousarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
 
 
-def _require_telling_states(environment: Environment) -> None:
-    """Refuse an environment where the next state does not say whether the episode terminated."""
+def _require_distinct_ends(environment: Environment) -> None:
+    """Refuse an environment where the next state does not determine whether the episode terminated."""
     ends_in = environment.next_state[environment.terminated & (environment.probability > 0)]
     passing = ends_in[~environment.terminal[ends_in]]
     if len(passing):
         raise SwiftRLError(
-            f"{environment.env_id} can terminate in state {passing[0]} and also pass through it, so text "
-            f"without flags does not say where episodes end; use Parquet"
+            f"{environment.env_id} can terminate in state {passing[0]} and also pass through it, so a "
+            "text file, which has no flags, does not show where episodes end; use Parquet"
         )

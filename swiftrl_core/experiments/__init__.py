@@ -1,1 +1,1 @@
-"""The experiments: questions, the runs that answer them, figures, and what the figures show."""
+"""The experiments, one module each: a question, the runs that answer it, tables, figures and a summary."""

@@ -26,7 +26,7 @@ from swiftrl_core.experiments.grids import (
     solved,
 )
 from swiftrl_core.plotting.captions import averaging, sample, simulator, updates
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     FORMAT_COLOURS,
     PAGE_INCHES,
@@ -42,7 +42,7 @@ from swiftrl_core.plotting.style import (
 
 BACKENDS = {
     "cpu-shared": "CPU, one shared table",
-    "cpu-local": "CPU, a table a thread",
+    "cpu-local": "CPU, one table per thread",
     "cpu": "CPU, engine",
     "gpu-shared": "GPU, one shared table",
     "gpu": "GPU, engine",
@@ -159,7 +159,7 @@ def _missing(entry, table: pd.DataFrame, absent: dict[str, str]) -> pd.DataFrame
 
 @style()
 def fig_backends(rows: pd.DataFrame) -> Figure:
-    """Draw how long each backend takes to learn the same data, with its speed-up and what kind of time it is.
+    """Draw the time of each backend on the same data, with its speed-up and its evidence.
 
     Filled marks are measured, hollow ones simulated.
     """
@@ -180,10 +180,8 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
     panels[0].set_ylim(len(BACKENDS) - 0.45, -0.55)
     _legend(figure, formats, rows)
     facts = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "exact"]), averaging(rows)]
-    note(
-        figure,
-        [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."],
-    )
+    facts.append(f"Times: {means_over(table.dropna(subset='seconds'))}.")
+    note(figure, [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."])
     return figure
 
 
@@ -297,7 +295,7 @@ def _host(rows: pd.DataFrame) -> str:
 
 EXPERIMENT = Experiment(
     id="05_backends",
-    question="What learns the same table fastest: DPUs, a CPU or a GPU, and how do we know each time?",
+    question="What learns the same table fastest, DPUs, a CPU or a GPU, and what is the evidence for each time?",
     sizes=SIZES,
     figures=(Plot("backends", fig_backends, table_backends, summary_backends),),
     where_available=True,

@@ -1,4 +1,4 @@
-"""Experiment 02: what a core's chunk of the data still holds as the number of cores grows."""
+"""Experiment 02: the coverage and the rewards of a core's chunk as the number of cores grows."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from swiftrl_core.experiments.grids import (
     by_environment,
 )
 from swiftrl_core.plotting.captions import millions
-from swiftrl_core.plotting.intervals import bars_of, on_most_cores, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, on_most_cores, over_seeds
 from swiftrl_core.plotting.style import (
     COLUMN_INCHES,
     PAGE_INCHES,
@@ -83,12 +83,11 @@ def fig_coverage(rows: pd.DataFrame) -> Figure:
     axes.set(xscale="log", xlabel="cores", ylabel="share of pairs (s, a) covered", ylim=(0, 1.05))
     count_ticks(axes.xaxis, table["cores"])
     legend_above(figure, axes, 2)
-    over = f"Means over {table['seeds'].max()} data sets" if table["seeds"].max() > 1 else "One data set"
     sizes = ", ".join(
         f"{named(name)} {millions(own['transitions'].iloc[0])}"
         for name, own in table.groupby("environment", sort=False)
     )
-    note(figure, [f"{over}: {sizes} transitions."])
+    note(figure, [f"{sizes} transitions; {means_over(table)}."])
     return figure
 
 
@@ -138,7 +137,7 @@ def fig_chunk_rewards(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            f"Means over {table['seeds'].max()} data sets of each environment, with 95 % bootstrap intervals.",
+            f"For each environment, {means_over(table)}.",
             f"Tables after {table['episodes'].max()} passes over each chunk and {rounds} averaging"
             + ("s." if rounds > 1 else "."),
         ],
@@ -149,7 +148,7 @@ def fig_chunk_rewards(rows: pd.DataFrame) -> Figure:
 def summary_chunk_rewards(rows: pd.DataFrame) -> Summary:
     """Return the share of chunks without a reward on the largest number of cores, and the mean table's return."""
     return Summary(
-        f"{named(row.environment)}, {row.cores:,} cores: {row.without_reward:.0%} of the chunks hold no positive "
+        f"{named(row.environment)}, {row.cores:,} cores: {row.without_reward:.0%} of the chunks contain no positive "
         f"reward; the exact return of the mean table is {row.exact_return:.3f}, the optimum {row.optimum:.3f}."
         for row in on_most_cores(table_chunk_rewards(rows)).itertuples()
     )
@@ -215,7 +214,7 @@ def fig_visits(visits: pd.DataFrame) -> Figure:
 
 EXPERIMENT = Experiment(
     id="02_datasets",
-    question="What does a core's chunk of random experience still hold as cores grow?",
+    question="What does a core's chunk of random experience still contain as the number of cores grows?",
     sizes=SIZES,
     figures=(
         Plot("coverage", fig_coverage, table_coverage, summary_coverage),

@@ -46,7 +46,7 @@ class Summary(tuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of an experiment, the numbers in it, and what follows from them.
+    """A figure of an experiment, with its table and its summary.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Experiment:
         for reason in plan.left_out.values():
             print(f"left out: {reason}")
         sweeps.require_all(sweeps.execute(plan, store, executor), store)
-        return store.table(run.config_hash for run in plan.cells)
+        return store.table(run.config_hash for run in plan.jobs)
 
     def draw(self, rows: pd.DataFrame, directory: str | os.PathLike) -> list[Path]:
         """Draw all figures of some rows, each with its table; return the files written.

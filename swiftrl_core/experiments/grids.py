@@ -1,4 +1,4 @@
-"""Sizes, schedules and recipes that experiments share, and the grids made of them."""
+"""Sizes, schedules, recipes and grids that several experiments use."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ PAPER_CHUNK = MappingProxyType({"frozenlake": 500, "taxi": 2_500})
 """Transitions of one of 2,000 DPUs, of the paper's 1,000,000 and 5,000,000."""
 
 RECORD_BYTES = 8
-"""A transition's, sent to a core once."""
+"""Bytes of a transition, which is sent to a core once."""
 
 FORMATS = ("FP32", "INT32")
 """Number formats of the paper."""

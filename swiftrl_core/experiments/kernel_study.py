@@ -4,7 +4,7 @@ Every variant (`kernel_variants`) learns from the same chunks, by the same sched
 DPUs would have, and a few of them are simulated. Costs are those of the last launch, from a learned table (zeros would
 be cheap). Quality is that of the averaged table after the same updates, against the same training in double precision.
 
-A step that leaves another table than the paper's kernel stops the study. Variants that were not adopted are measured
+A step that leaves a table other than the paper's kernel stops the study. Variants that were not adopted are measured
 as well, or bounded where a bound is enough.
 """
 
@@ -127,8 +127,8 @@ def _case(environment: str, number_format: NumberFormat, sampling: Sampling, dpu
         )
         if variant.kind in (Kind.PAPER, Kind.STEP) and not same:
             raise SwiftRLError(
-                f"{environment} {number_format} {sampling}: {variant.name!r} leaves another table than the paper's "
-                "kernel; it must leave the same bits, or be no step"
+                f"{environment} {number_format} {sampling}: {variant.name!r} leaves a table other than the paper's "
+                "kernel; a step must preserve every bit"
             )
         before = next((row for row in reversed(rows) if row["kind"] in (Kind.PAPER, Kind.STEP)), None)
         values = variant.problem.learner.to_values(table).reshape(dataset.n_states, dataset.n_actions)
@@ -202,17 +202,17 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
 _VERDICTS = {
     "paper, lowest terms": "in both kernels: without it products overflow",
-    "double buffering": "out: even free of charge it saves what holding the chunk does, or next to nothing",
-    "scaled index": "out: all backends would draw otherwise",
+    "double buffering": "left out: even at no cost it saves as much as holding the chunk does, or next to nothing",
+    "scaled index": "left out: every backend would have to draw other transitions",
     "scale 2^13": "a number format, INT32_POW2",
-    "fused update": "out: holds gamma 19/20 only, and nothing moves within 5 units of its target",
+    "fused update": "left out: supports only gamma 19/20, and stops within 5 units of the target",
     **{f"{count} tasklets": "a learner's choice: bootstrap frozen" for count in TASKLETS},
 }
 
 
 @style()
 def fig_kernel_study(table: pd.DataFrame) -> Figure:
-    """Draw the cycles of an update after each step, and in grey what the step saved.
+    """Draw the cycles of an update after each step, and in grey the cycles that the step saved.
 
     A row for each number format and sampling, a column for each environment. STR is left out: it differs from SEQ only
     in its transfers.
@@ -278,7 +278,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
 
 
 def summary_kernel_study(table: pd.DataFrame) -> Summary:
-    """Return the sum of the steps for each learner, and the speed-up of tasklets."""
+    """Return the total effect of the steps for each learner, and the speed-up of tasklets."""
     sentences = []
     for case, own in table.groupby(["environment", "number_format", "sampling"], sort=False):
         paper, tuned = (own[own["kind"] == kind].iloc[-1] for kind in (Kind.PAPER, Kind.STEP))

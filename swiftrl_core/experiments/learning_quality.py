@@ -1,4 +1,4 @@
-"""Experiment 03: how good the tables of the twelve learners are, and the effect of cores and fixed point."""
+"""Experiment 03: the quality of the twelve learners' tables, and the effect of cores and fixed point on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from swiftrl_core.experiments.grids import (
     by_environment,
 )
 from swiftrl_core.plotting import captions
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     ALGORITHM_COLOURS,
     MARKS,
@@ -78,7 +78,7 @@ def table_learning_quality(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_learning_quality(rows: pd.DataFrame) -> Figure:
-    """Draw what each learner's greedy policy earns, for several numbers of cores."""
+    """Draw the return of each learner's greedy policy, for several numbers of cores."""
     table = table_learning_quality(rows)
     learners = table[list(LEARNER)].drop_duplicates().itertuples(index=False)
     places = {tuple(learner): -place for place, learner in enumerate(learners)}
@@ -107,7 +107,7 @@ def fig_learning_quality(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            f"Dots: exact expected return, mean over {table['seeds'].max()} data sets, 95 % bootstrap interval.",
+            f"Dots: exact expected return; {means_over(table)}.",
             f"Crosses: mean of {episodes:,} played episodes, as in the paper.",
             _updates_sentence(table),
         ],
@@ -142,7 +142,7 @@ def _updates_sentence(table: pd.DataFrame) -> str:
 
 
 def summary_learning_quality(rows: pd.DataFrame) -> Summary:
-    """Return the range of returns for each number of cores, and how far played episodes are from the exact return."""
+    """Return the range of returns for each number of cores, and the error of played episodes."""
     sentences = []
     table = table_learning_quality(rows)
     for (environment, cores), own in table.groupby(["environment", "cores"]):
@@ -162,7 +162,7 @@ def summary_learning_quality(rows: pd.DataFrame) -> Summary:
 
 
 def table_table_error(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how far every learner's table is from Q*, and from the fixed point of Q-learning on its data.
+    """Return the distance of every learner's table to Q*, and to the fixed point of Q-learning on its data.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def fig_table_error(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
+            f"Dots: {means_over(table)}.",
             "The data's own Q* is the fixed point of Q-learning on the same data; SARSA explores and has another.",
         ],
     )
@@ -229,7 +229,7 @@ def _common_limits(panels: Sequence[Axes]) -> tuple[float, float]:
 
 
 def _learner_legend(figure: Figure, table: pd.DataFrame) -> None:
-    """Explain colour, mark and line apart from each other, where every combination would fill the page."""
+    """Explain colours, marks and lines separately, as all their combinations would fill the page."""
     handles = [
         Line2D([], [], color=colour(place), lw=2, label=named(name))
         for name, place in ALGORITHM_COLOURS.items()
@@ -275,7 +275,7 @@ def table_number_formats(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_number_formats(rows: pd.DataFrame) -> Figure:
-    """Draw what fixed point costs in quality: INT32 on FP32, a mark a pair of runs that differ in nothing else.
+    """Draw the quality of INT32 against FP32, a mark for each pair of runs that differ only in the number format.
 
     On the diagonal the two agree.
     """

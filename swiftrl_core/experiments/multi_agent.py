@@ -1,4 +1,4 @@
-"""Experiment 07: a population of independent agents, how far they agree, and how many fit a DPU."""
+"""Experiment 07: a population of independent agents, their agreement, and the number that fits a DPU."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,7 @@ AGENTS_PER_DPU = (1, 2, 4, 8, 11, 16, 24)
 
 
 def _populations(side: int, episodes: int, packed: Mapping[str, Any], **grid: Any) -> tuple[dict, ...]:
-    """Return grids of agents that differ, of agents packed on DPUs, one of which is simulated, and of the same here."""
+    """Return grids of agents that differ, of equal agents packed on DPUs, and of equal agents on the host."""
     alike = AUTHORS_AGENTS | grid
     differ = alike | {"agents": side**2, "side": side, "episodes": episodes, "backend": "cpu"}
     packing = {"backend": "pim", "agents_per_dpu": AGENTS_PER_DPU, "simulated_dpus": 1} | packed
@@ -104,13 +104,13 @@ def _population(agents: pd.DataFrame) -> str:
     sets, first = agents["seeds"].max(), agents.iloc[0]
     over = f"means over {sets} data sets" if sets > 1 else "one data set"
     return (
-        f"{named(first['environment'])}, {len(agents):,} agents that learn alone from the same "
+        f"{named(first['environment'])}, {len(agents):,} independent agents that learn from the same "
         f"{first['transitions']:,} transitions, {over}; the optimum is {first['optimum']:.3f}."
     )
 
 
 def summary_population(rows: pd.DataFrame) -> Summary:
-    """Return how far agents that learn alone agree, and what their majority and their mean are worth."""
+    """Return the agreement of independent agents, and the returns of their majority and of their mean."""
     differ = rows[rows["side"].notna()]
     best, median = (differ["exact_return"].map(of) for of in (np.max, np.median))
     agree = differ["agreement"].map(np.mean)
@@ -186,7 +186,7 @@ def fig_agents_per_dpu(rows: pd.DataFrame) -> Figure:
         axes.axvline(
             PIPELINE_TASKLETS, color="black", lw=0.8, ls=":", label=f"{PIPELINE_TASKLETS} fill the pipeline"
         )
-        axes.set(xscale="log", yscale="log", xlabel="agents on a DPU, one a tasklet", ylabel=label)
+        axes.set(xscale="log", yscale="log", xlabel="agents on a DPU, one per tasklet", ylabel=label)
         axes.set_xticks(sorted(set(packing["agents_per_dpu"])), sorted(set(packing["agents_per_dpu"])))
         axes.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
@@ -221,7 +221,7 @@ def _packing(packing: pd.DataFrame) -> str:
 
 
 def _label_every(axis: mpl.axis.Axis, values: pd.Index) -> None:
-    """Name the middle of a heat map's rows or columns, as many as fit."""
+    """Label the rows or columns of a heat map, as many as fit."""
     step = -(-len(values) // MOST_LABELS)
     axis.set_ticks(np.arange(0, len(values), step) + 0.5, [f"{value:.3g}" for value in values[::step]])
     axis.set_tick_params(length=0)
@@ -241,7 +241,7 @@ def _number_cells(axes: mpl.axes.Axes, grid: pd.DataFrame, image: mpl.collection
 
 EXPERIMENT = Experiment(
     id="07_multi_agent",
-    question="Do agents that learn alone come to the same decisions, and how many fit a DPU?",
+    question="Do independent agents make the same decisions, and how many fit on a DPU?",
     sizes=SIZES,
     figures=(
         Plot("population", fig_population, table_population, summary_population),

@@ -238,7 +238,7 @@ def spread(
         ) from None
     if alphas.ndim != 1 or not len(alphas):
         raise SwiftRLError(
-            "alpha and gamma give no list of agents: give at least one of them as a list of numbers"
+            "neither alpha nor gamma is a list of values: give at least one of them as a list of numbers"
         )
     return tuple(
         replace(learner, alpha=float(a), gamma=float(g)) for a, g in zip(alphas, gammas, strict=True)

@@ -140,7 +140,7 @@ def table_precision(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_precision(rows: pd.DataFrame) -> Figure:
-    """Draw how far each number format's table ends from the same training in double precision.
+    """Draw the distance of each number format's table to the same training in double precision.
 
     Hollow marks are the proved bound of the largest difference.
     """
@@ -194,7 +194,7 @@ def summary_precision(rows: pd.DataFrame) -> Summary:
 
 EXPERIMENT = Experiment(
     id="precision",
-    question="How far does each number format end from the same training in double precision?",
+    question="How far is each number format's result from the same training in double precision?",
     sizes=SIZES,
     figures=(Plot("precision", fig_precision, table_precision, summary_precision),),
     of=Precision,

@@ -135,7 +135,7 @@ def policy_on_map(environment: str | Environment, q: np.ndarray) -> pd.DataFrame
     check_shape(environment, q, "Q-table")
     tiles = getattr(environment.make().unwrapped, "desc", None)
     if tiles is None or np.size(tiles) != environment.n_states:
-        raise SwiftRLError(f"{environment.env_id} has no map with one tile a state; use FrozenLake")
+        raise SwiftRLError(f"{environment.env_id} has no map with one tile for each state; use FrozenLake")
     row, column = np.divmod(np.arange(environment.n_states), np.shape(tiles)[1])
     letters = [tile.decode() for tile in np.ravel(tiles)]
     action = greedy_policy(q).argmax(axis=1)

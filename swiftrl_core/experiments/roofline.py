@@ -1,4 +1,4 @@
-"""Experiment 08: the roofline, what bounds an update on this CPU and on a DPU."""
+"""Experiment 08: the roofline, the limits of an update on this CPU and on a DPU."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def table_roofline(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_roofline(rows: pd.DataFrame) -> Figure:
-    """Draw ceilings and learners of this CPU and of a DPU: operations a second on operations a byte.
+    """Draw ceilings and learners of this CPU and of a DPU: operations per second against operations per byte.
 
     A learner's mark counts every byte it touches, its tick only those it must stream from memory.
     """
@@ -81,7 +81,7 @@ def fig_roofline(rows: pd.DataFrame) -> Figure:
         high = _streamed(learners).max() * 20
         _ceilings(axes, ceilings, low, high)
         kinds = _learners(axes, learners)
-        axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations a byte")
+        axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations per byte")
         peaks, roofs = (ceilings.loc[ceilings["kind"] == kind, "value"] for kind in ("peak", "bandwidth"))
         axes.set_ylim(min(learners["value"].min() / 5, low * roofs.min()), peaks.max() * 3)
         axes.set_title(f"{machine}: {' and '.join(sorted(set(own['evidence'])))}")
@@ -101,7 +101,7 @@ def summary_host(rows: pd.DataFrame) -> Summary:
     for row in host[host["kind"] == "learner"].itertuples():
         rate = row.bytes_streamed / row.ns_per_update * 1e9
         sentences.append(
-            f"{named(row.environment)}, {row.name}: {row.ns_per_update:.2f} ns an update (measured). It streams "
+            f"{named(row.environment)}, {row.name}: {row.ns_per_update:.2f} ns per update (measured). It streams "
             f"{rate / 1e9:.2g} GB/s, {rate / ceiling['memory']:.0%} of the memory's bandwidth, and does "
             f"{row.value / ceiling['vectors']:.1%} of the operations that vectors could."
         )
@@ -117,7 +117,7 @@ def summary_dpu(rows: pd.DataFrame) -> Summary:
         slots = row.ns_per_update * 1e-9 * ceiling["1 tasklet"]
         rate = row.bytes_streamed / row.ns_per_update * 1e9
         sentences.append(
-            f"{named(row.environment)} {row.number_format}: {row.ns_per_update / 1e3:.1f} µs an update ("
+            f"{named(row.environment)} {row.number_format}: {row.ns_per_update / 1e3:.1f} µs per update ("
             f"{row.evidence}), the time of {slots:.0f} instructions of one tasklet for {row.operations:.1f} operations."
             f" It streams {rate / 1e6:.2g} MB/s, {rate / ceiling['MRAM']:.1%} of the MRAM's bandwidth (modelled)."
         )
@@ -162,7 +162,7 @@ def _ceilings(axes: Axes, ceilings: pd.DataFrame, low: float, high: float) -> No
 
 
 def _learners(axes: Axes, learners: pd.DataFrame) -> list[Line2D]:
-    """Draw the learners; return what explains their marks."""
+    """Draw the learners; return handles for a legend of their marks."""
     kinds = {}
     for row, streamed in zip(learners.itertuples(), _streamed(learners), strict=True):
         kind = f"{row.name}, {row.number_format}"
@@ -193,7 +193,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
 
 EXPERIMENT = Experiment(
     id="08_roofline",
-    question="What holds an update back, on this CPU and on a DPU?",
+    question="What limits an update, on this CPU and on a DPU?",
     sizes=SIZES,
     figures=(Plot("roofline", fig_roofline, table_roofline, summary_roofline),),
     of=probe.Speed,

@@ -185,7 +185,7 @@ def _host_learner(speed: Speed) -> dict:
 
 
 def _update_seconds(dataset: Dataset, speed: Speed, backend: str, options: dict) -> float:
-    """Return the processor seconds an update takes: what more passes cost more, so that setting up does not count."""
+    """Return the processor seconds of an update: the additional time of more passes, so that set-up does not count."""
     learner = Learner(reward_range=dataset.reward_range)
     problem = Problem(learner, dataset.n_states, dataset.n_actions)
     zeros = np.zeros(problem.entries, learner.dtype)
@@ -202,7 +202,7 @@ def _update_seconds(dataset: Dataset, speed: Speed, backend: str, options: dict)
 
 
 def _doubles(dataset: Dataset, repetitions: int) -> float:
-    """Return the processor seconds an update takes in double precision."""
+    """Return the processor seconds of an update in double precision."""
     records, q = reference_fp64.records(dataset), np.zeros((dataset.n_states, dataset.n_actions))
     return _least(lambda: reference_fp64.learn(q, records, 0.1, 0.95), repetitions) / len(dataset)
 
@@ -270,7 +270,7 @@ def _rate(value: float, unit: str, evidence: str, source: str) -> dict:
 
 
 def _learner(seconds: float, work: Work, evidence: str) -> dict:
-    """Return the columns of a learner that takes so many seconds for an update."""
+    """Return the columns of a learner with this time per update, in seconds."""
     source = "Q-learning SEQ; operations and bytes counted from td_update.h"
     return (
         _rate(work.operations / seconds, "operations/s", evidence, source)

@@ -27,7 +27,7 @@ SMALLEST_SHARE = 1e-3
 
 @style()
 def fig_throughput(table: pd.DataFrame) -> Figure:
-    """Draw the arithmetic throughput of one DPU: simulated on measured, and the error of each pair.
+    """Draw the arithmetic throughput of one DPU: simulated against measured, and the error of each pair.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ SIZES = {
 
 
 def table_strong_scaling(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the time of every learner on every number of DPUs, and what it gains over the fewest.
+    """Return the time of every learner on every number of DPUs, and its speed-up over the fewest.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def table_strong_scaling(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(column: pd.Series) -> pd.Series:
-    """Sort samplings as the paper names them, and the rest as they are."""
+    """Return the sort key of a column: samplings in the order of the paper, the rest unchanged."""
     return column.map(list(MARKS).index) if column.name == "sampling" else column
 
 
@@ -211,7 +211,7 @@ def table_scaling_breakdown(rows: pd.DataFrame) -> pd.DataFrame:
 
 @style()
 def fig_scaling_breakdown(rows: pd.DataFrame) -> Figure:
-    """Draw where the time of each number of DPUs goes: stacked, in milliseconds and in shares.
+    """Draw the four parts of the time for each number of DPUs: stacked, in milliseconds and in shares.
 
     Only the first algorithm and sampling of the rows are drawn; the table has every learner.
 

@@ -1,4 +1,4 @@
-"""Experiment 06: how often the cores have to synchronise, and what it costs."""
+"""Experiment 06: the effect of tau, the episodes between synchronisations, on quality and communication."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ from swiftrl_core.experiments.grids import (
     SMOKE_SEEDS,
     by_environment,
 )
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     ALGORITHM_COLOURS,
     PAGE_INCHES,
@@ -81,7 +81,7 @@ def table_synchronisation(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seconds(row, profile: HardwareProfile) -> float:
-    """Return what gathering and broadcasting the tables takes in all rounds, by the model of host transfers."""
+    """Return the seconds of gathering and broadcasting the tables in all rounds, by the model of host transfers."""
     tables = row.bytes_communicated - RECORD_BYTES * row.transitions
     size = tables // (2 * row.rounds * row.cores)
     up = transfer_seconds(profile, "from_dpu", row.cores, size)
@@ -91,7 +91,7 @@ def _seconds(row, profile: HardwareProfile) -> float:
 
 @style()
 def fig_synchronisation(rows: pd.DataFrame) -> Figure:
-    """Draw quality against tau, and against what tau costs in communication."""
+    """Draw quality against tau, and against the communication time."""
     table = table_synchronisation(rows)
     groups = list(table.groupby("environment", sort=False))
     figure = new_figure(PAGE_INCHES, 1.2 + 1.9 * len(groups))
@@ -128,7 +128,7 @@ def fig_synchronisation(rows: pd.DataFrame) -> Figure:
 
 
 def summary_synchronisation(rows: pd.DataFrame) -> Summary:
-    """Return the tau that comes nearest to Q*, and what the smallest costs in communication."""
+    """Return the tau with the smallest error, and the communication time of the smallest tau."""
     sentences = []
     table = table_synchronisation(rows)
     for (environment, algorithm), own in table.groupby(["environment", "algorithm"], sort=False):
@@ -166,8 +166,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     cores, episodes = table["cores"].max(), table["episodes"].max()
     profile = table["hardware_profile"].iloc[0]
     return [
-        f"{cores:,} cores, {episodes:,} episodes in all for every tau; means over {table['seeds'].max()} data sets, "
-        "95 % bootstrap intervals.",
+        f"{cores:,} cores, {episodes:,} episodes in all for every tau; {means_over(table)}.",
         f"Communication: gathering and broadcasting all tables, modelled for {cores:,} DPUs by the hardware profile "
         f"{profile}, not measured.",
     ]
@@ -175,7 +174,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
 
 EXPERIMENT = Experiment(
     id="06_synchronisation",
-    question="How often must cores talk: what does tau buy in quality, and what does it cost in communication?",
+    question="How often must cores synchronise: what does a small tau gain in quality and cost in communication?",
     sizes=SIZES,
     figures=(Plot("synchronisation", fig_synchronisation, table_synchronisation, summary_synchronisation),),
 )

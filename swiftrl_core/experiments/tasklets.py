@@ -1,4 +1,4 @@
-"""Tasklets that share a chunk: the throughput of a DPU, and the quality of what they learn. A part of experiment 11.
+"""Tasklets that share a chunk: the throughput of a DPU, and the quality of their tables. A part of experiment 11.
 
 Tasklets share a chunk where the bootstrap is frozen (`dpu_src/tasklet_learner.c`), which is another learner than the
 paper's, so throughput is reported with quality. Throughput: kernel time of launches of tau episodes with the chunks of
@@ -49,7 +49,8 @@ RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 """The paper's recipe, count weights, the two recommended recipes, and the one for tasklets."""
-LINES = {"paper": "--", "tuned": "-"}
+LOOKS = {"paper": {"ls": "--", "marker": "o"}, "tuned": {"ls": "-", "marker": "s"}}
+"""Line and mark of each kernel."""
 
 
 def _launches(dpus: int, simulated: int, tasklets: tuple[int, ...]) -> tuple[Mapping[str, Any], ...]:
@@ -193,12 +194,7 @@ def fig_throughput(rows: pd.DataFrame) -> Figure:
     panels = figure.subplots(1, len(groups), squeeze=False)[0]
     for axes, (environment, own) in zip(panels, groups, strict=True):
         for (number_format, kernel), some in own.groupby(["number_format", "kernel"], sort=False):
-            look = {
-                "color": colour(FORMAT_COLOURS[number_format]),
-                "ls": LINES[kernel],
-                "marker": "o",
-                "ms": 4,
-            }
+            look = {"color": colour(FORMAT_COLOURS[number_format]), "lw": 1, "ms": 4, **LOOKS[kernel]}
             label = f"{number_format}, {kernel} kernel"
             axes.plot(some["tasklets"], some["speedup"], label=label, **look, **mark_of(evidence_of(some)))
         axes.set(title=named(environment), xscale="log", xlabel="tasklets of a DPU", ylim=(0, None))
@@ -212,7 +208,7 @@ def fig_throughput(rows: pd.DataFrame) -> Figure:
 
 
 def summary_tasklets(rows: pd.DataFrame) -> Summary:
-    """Return the highest throughput of each environment, and what a frozen bootstrap changes in the paper's recipe."""
+    """Return the highest throughput of each environment, and the error that a frozen bootstrap causes."""
     sentences = []
     table, quality = table_throughput(rows), table_quality(rows)
     for (environment, number_format), own in table.groupby(["environment", "number_format"], sort=False):

@@ -30,7 +30,7 @@ from swiftrl_core.experiments.grids import (
     solved,
 )
 from swiftrl_core.plotting.captions import sample, simulator
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     PAGE_INCHES,
     PARTS,
@@ -192,7 +192,7 @@ def summary_time_to_optimum(rows: pd.DataFrame) -> Summary:
         sentence = f"{named(environment)}: `{best['way']}` reaches the optimum in {_spent(best)}"
         if pd.notna(paper["total_s"]) and best["way"] != paper["way"]:
             times, kernels = (paper[name] / best[name] for name in ("total_s", "pim_kernel"))
-            sentence += f", {times:.3g} times as fast as the paper's way ({_spent(paper)})"
+            sentence += f", {times:.3g} times as fast as the paper's recipe ({_spent(paper)})"
             sentence += f", its kernel {kernels:.3g} times"
         sentences.append(f"{sentence}.")
         sentences.append(f"{named(environment)}: the fastest of all is `{first['way']}`, {_spent(first)}.")
@@ -251,7 +251,7 @@ def _shares(axes: Axes, own: pd.DataFrame) -> None:
 def _arrival(table: pd.DataFrame) -> str:
     return (
         f"Optimum: the fewest rounds from which the exact return is within {WITHIN:.0%} of that of the exact solution, "
-        f"on every data set ({table['seeds'].max()}). Each point is a separate run, cut off there."
+        f"on every data set. Each point is a separate run of that length; {means_over(table)}."
     )
 
 
@@ -420,7 +420,7 @@ def _from(transitions: float, smallest: int) -> str:
 
 EXPERIMENT = Experiment(
     id="12_time_to_optimum",
-    question="How long until the optimum, on DPUs, on a CPU and by solving the model, and when do DPUs win?",
+    question="How long until the optimum, on DPUs, on a CPU and by the exact solution, and when do DPUs win?",
     sizes=SIZES,
     figures=(
         Plot("time_to_optimum", fig_time_to_optimum, table_time_to_optimum, summary_time_to_optimum),

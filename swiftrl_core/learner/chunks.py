@@ -69,7 +69,7 @@ def split(dataset: Dataset, learner: Learner, cores: int) -> Chunks:
     rows = len(dataset)
     if not 1 <= cores <= rows:
         raise SwiftRLError(
-            f"{cores} cores for {rows:,} transitions: use from 1 to {rows:,} cores, one transition or more each"
+            f"{cores} cores for {rows:,} transitions: use from 1 to {rows:,} cores, so that each has a transition"
         )
     starts = np.concatenate(([0], np.cumsum(lengths(rows, cores))))
     records = pack(dataset, learner)

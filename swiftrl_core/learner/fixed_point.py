@@ -16,14 +16,12 @@ FEWEST_BITS = 8
 """Coefficients of INT32_POW2 have 13 bits where products allow it, and never under 8 (0.4 % of 1)."""
 LARGEST_ENTRY = 2**30 - 1
 """Update vr: no entry of a round's table is larger, so that it and its deviation together fit 32 bits."""
-
-
 Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What an integer kernel multiplies and divides (or shifts) by, and what that implies.
+    """The integers that a fixed-point kernel multiplies and divides (or shifts) by, and the range of its values.
 
     Attributes
     ----------
@@ -36,7 +34,7 @@ class Coefficients:
     low, high : int
         Smallest and largest value an entry of the table can take, in units; in update vr the first round's.
     largest_deviation : int
-        Update vr: how far from the round's table an entry may get, in units, with all products still fitting.
+        Update vr: the largest distance of an entry to the round's table, in units, at which all products fit.
     """
 
     scale: int
@@ -70,7 +68,7 @@ def decimal_coefficients(
     rewards : (float, float)
         Smallest and largest reward.
     decaying_alpha : bool
-        alpha is `learn.h`'s h / (h + (h - g) n) instead, gamma being g / h; what is returned for alpha holds h and the
+        alpha is `td_update.h`'s h / (h + (h - g) n) instead, gamma being g / h; the coefficients then hold h and the
         largest denominator.
     vr : bool
         Products are those of update vr; that its first round fits is proved here, the rest when a round begins.

@@ -100,12 +100,12 @@ class Learner:
     aggregation : Aggregation or str
         `mean` (the paper's), `visited` or `count`: see `swiftrl_core.training.aggregation`.
     update : Update or str
-        `td` (the paper's), or `vr`, variance-reduced, for q_learning: see `dpu_src/learn.h`.
+        `td` (the paper's), or `vr`, variance-reduced, for q_learning: see `dpu_src/td_update.h`.
     alpha_schedule : AlphaSchedule or str
         `constant` (the paper's), or `rescaled_linear`: 1 / (1 + (1 - gamma) n) at a pair's n-th update in a round,
-        on its core. See `dpu_src/learn.h`.
+        on its core. See `dpu_src/td_update.h`.
     bootstrap : Bootstrap or str
-        `current` (the paper's), or `frozen`, periodic Q-learning: see `dpu_src/learn.h`. With frozen targets, pairs
+        `current` (the paper's), or `frozen`, periodic Q-learning: see `dpu_src/td_update.h`. With frozen targets, pairs
         learn independently of each other within a pass, so a DPU's tasklets can share a chunk
         (`dpu_src/tasklet_learner.c`). For q_learning with SEQ or REV only: the draws of sarsa and RAN depend on the
         order of all updates, which tasklets would have to keep; STR differs from SEQ only in the order within a

@@ -1,1 +1,1 @@
-"""What all figures share: style, captions, intervals."""
+"""Style, captions and intervals that all figures share."""

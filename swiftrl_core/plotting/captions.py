@@ -1,4 +1,4 @@
-"""Sentences for captions and summaries, computed from rows: what has to be reported with every time and speed-up."""
+"""Sentences for captions and summaries, computed from rows, to be reported with every time and speed-up."""
 
 from collections.abc import Mapping
 from typing import Any

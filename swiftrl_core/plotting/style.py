@@ -1,4 +1,4 @@
-"""What all figures have in common: sizes, fonts, names, marks of evidence, and how they are saved."""
+"""Sizes, fonts, names and marks of all figures, and how figures are saved."""
 
 import os
 import textwrap
@@ -30,7 +30,7 @@ STYLE = {
 }
 NOTE_POINTS = 6.5
 NOTE_CHARACTERS_PER_INCH = 21
-"""Of a note's letters, which are smaller than the rest."""
+"""Width of a note's letters, which are smaller than the rest."""
 
 NAMES = {
     "frozenlake": "FrozenLake",
@@ -40,7 +40,7 @@ NAMES = {
     "q_learning": "Q-learning",
     "sarsa": "SARSA",
 }
-"""What a figure calls what a table calls by a short name."""
+"""Names in figures of what has a short name in tables."""
 
 PARTS = {
     "cpu_to_pim": "CPU-PIM",
@@ -51,24 +51,24 @@ PARTS = {
 """The paper's four parts of the time, in the order they happen."""
 
 MARKS = {"SEQ": "o", "STR": "s", "RAN": "^"}
-"""By sampling."""
+"""Mark of each sampling."""
 FORMAT_COLOURS = {"FP32": 0, "INT32": 1, "INT32_POW2": 2}
 ALGORITHM_COLOURS = {"q_learning": 0, "sarsa": 3}
-"""Places in the palette."""
+"""Places of the colours in the palette."""
 
 
 def colour(place: int) -> tuple[float, float, float]:
-    """Return a colour of the palette, which the colour-blind can tell apart."""
+    """Return a colour of seaborn's colour-blind palette."""
     return sns.color_palette("colorblind")[place]
 
 
 def named(name: str) -> str:
-    """Return a name as a figure writes it."""
+    """Return the name of something in figures."""
     return NAMES.get(name, name)
 
 
 def mark_of(evidence: str) -> dict[str, str]:
-    """Return how a time's mark looks: filled where it was measured, hollow where it was not."""
+    """Return the style of a mark: filled for measured times, hollow for all others."""
     return {} if evidence == "measured" else {"mfc": "white"}
 
 
@@ -78,12 +78,12 @@ def evidence_of(rows: pd.DataFrame) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, inches, that makes room for everything in it."""
+    """Return an empty figure of a size in inches, with constrained layout."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def note(figure: Figure, sentences: Iterable[str]) -> None:
-    """Write sentences under a figure, so that they travel with it."""
+    """Write sentences under a figure, as a part of it."""
     width = int(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH)
     lines = textwrap.fill(" ".join(filter(None, sentences)), width)
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=NOTE_POINTS, color="#444444")
@@ -104,14 +104,14 @@ def legend_above(figure: Figure, axes: Axes, columns: int | None = None) -> None
 
 
 def count_ticks(axis: mpl.axis.Axis, counts: Sequence[int]) -> None:
-    """Put a tick at each of a few whole numbers on a logarithmic axis, and nowhere else."""
+    """Put ticks at the given whole numbers of a logarithmic axis, and nowhere else."""
     counts = sorted(set(counts))
     axis.set_ticks(counts, [f"{count:,}" for count in counts])
     axis.set_minor_locator(mpl.ticker.NullLocator())
 
 
 def plain_log_ticks(axis: mpl.axis.Axis) -> None:
-    """Write plain numbers on a logarithmic axis that has its data: the decades, and 2 and 5 where there are few."""
+    """Label a logarithmic axis, whose data are drawn, with plain numbers: decades, and 2 and 5 where these are few."""
     low, high = axis.get_view_interval()
     subs = (1, 2, 5) if high < 30 * low else (1,)
     axis.set_major_locator(mpl.ticker.LogLocator(subs=subs, numticks=12 if high < 5e3 * low else 5))
@@ -120,7 +120,7 @@ def plain_log_ticks(axis: mpl.axis.Axis) -> None:
 
 
 def save(figure: Figure, table: pd.DataFrame, directory: str | os.PathLike, name: str) -> list[Path]:
-    """Write a figure as PDF and PNG, and the table it draws as CSV; the same input gives the same bytes.
+    """Write a figure as PDF and PNG, and its table as CSV; the same input gives the same bytes.
 
     Raises
     ------
@@ -141,6 +141,6 @@ def save(figure: Figure, table: pd.DataFrame, directory: str | os.PathLike, name
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in the package's style, whatever the caller's is."""
+    """Draw in the package's style, independent of the caller's; also a decorator."""
     with mpl.rc_context(STYLE):
         yield

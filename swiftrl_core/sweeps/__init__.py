@@ -1,1 +1,1 @@
-"""Many runs: each one's row kept, none run twice, and tables made of them."""
+"""Sweeps: many runs, each executed once, and the table of their rows."""

@@ -42,16 +42,16 @@ class Estimate:
 def estimate(plan: Plan, store: Store, workers: int = 1) -> Estimate:
     """Return about how long the rest of a plan takes."""
     untimed = missing(plan.pending)
-    finished = _grouped(job for job in plan.cells if job.config_hash in plan.done)
+    finished = _grouped(job for job in plan.jobs if job.config_hash in plan.done)
     seconds, used, small, data_sets = 0.0, 0, 0, set()
     for key, jobs in _grouped(job for job in plan.pending if job.group[1] not in untimed).items():
-        besides, a_data_set = _overheads(jobs[0].small(1))
+        more, making = _overheads(jobs[0].small(1))
         done, new = finished.get(key, []), {job.data_key for job in jobs} - data_sets
         pilots = [] if done else _spread([job for job in jobs if job.seed == jobs[0].seed])
         rates = [_seconds(job) / work(job) for job in pilots]
-        if took := [store.row(job.config_hash)["wall_seconds"] + besides for job in done]:
+        if took := [store.row(job.config_hash)["wall_seconds"] + more for job in done]:
             rates = [sum(took) / sum(map(work, done))]
-        seconds += a_data_set * len(new) + sum(rates) / len(rates) * sum(map(work, jobs))
+        seconds += making * len(new) + sum(rates) / len(rates) * sum(map(work, jobs))
         used, small, data_sets = used + len(done), small + len(pilots), data_sets | new
     return Estimate(seconds / workers, workers, used, small, tuple(sorted(untimed)))
 
@@ -71,7 +71,7 @@ def _spread(jobs: list[Job]) -> list[Job]:
 
 
 def _overheads(small: Job) -> tuple[float, float]:
-    """Return the seconds that a run takes besides its `wall_seconds`, and those that making its data set takes."""
+    """Return the seconds of a run that are not in its `wall_seconds`, and those for making its data set."""
     small.run()  # compiles
     forget_data()
     (first, _), (again, row) = _timed(small), _timed(small)

@@ -1,4 +1,4 @@
-"""Grids of runs: all combinations of some settings."""
+"""Grids: all combinations of the values of some settings."""
 
 import itertools
 from collections.abc import Iterable, Mapping

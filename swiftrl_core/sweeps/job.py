@@ -1,6 +1,6 @@
-"""What a sweep knows of a run: what it needs to order runs, hand them out, and keep one row of each.
+"""The protocol of jobs: all that a sweep needs to order runs, hand them out, and keep one row of each.
 
-`Run`, a training run, and `Probe`, anything else, are such runs.
+`Run`, a training run, and `Probe`, any other measurement, are jobs.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ import pyarrow as pa
 
 
 class Job(Protocol):
-    """One run as data: its settings give it its name, `run` gives it its row."""
+    """A run as data: its name follows from its settings, and `run` returns its row."""
 
     kind_of_run: ClassVar[str]
-    """What is run, such as `training`; a stored row keeps its name when the class that made it is renamed."""
+    """The kind of run, such as `training`; the names of stored rows do not depend on the class."""
     columns: ClassVar[pa.Schema]
-    """Of its row; all runs of a table have the same."""
+    """The columns of its row; all runs of a table have the same."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -29,15 +29,15 @@ class Job(Protocol):
 
     @property
     def config_hash(self) -> str:
-        """The run's name: 20 hexadecimal digits, the same for the same `config`."""
+        """The name of the run: 20 hexadecimal digits, the same for the same `config`."""
 
     @property
     def label(self) -> str:
-        """What a person needs to tell the run from its neighbours."""
+        """A description for humans that distinguishes the run from its neighbours."""
 
     @property
     def group(self) -> tuple[str, str]:
-        """Environment and backend; empty where the run has none."""
+        """Environment and backend; empty if the run has none."""
 
     @property
     def seed(self) -> int:
@@ -45,36 +45,32 @@ class Job(Protocol):
 
     @property
     def data_key(self) -> tuple:
-        """What the data set depends on; runs with the same key follow each other."""
-
-    @property
-    def rows_to_collect(self) -> int:
-        """Transitions that are collected for it, once for all runs with its `data_key`."""
+        """All that the data set depends on; runs with the same key follow each other."""
 
     @property
     def updates(self) -> int:
-        """What it costs, counted in updates; a guess that serves to weigh runs against each other."""
+        """The approximate cost in updates, to weigh runs against each other."""
 
     @property
     def device(self) -> str | None:
-        """What it runs on, if not on the host's own processor: `gpu`, `pim`, or None."""
+        """The device it runs on, `gpu` or `pim`, or None for the host's processor."""
 
     @property
     def hardware(self) -> bool:
-        """Whether `pim` has to be UPMEM hardware."""
+        """Whether `pim` must be UPMEM hardware."""
 
     def missing(self) -> str | None:
         """Return why it cannot run on this host, as a sentence, or None."""
 
     def small(self, times: int) -> "Job":
-        """Return the job with so many times the least work, or itself where that is more."""
+        """Return the run with `times` the least work, for an estimate, or itself if that is less."""
 
     def run(self, workers: int = 1) -> dict[str, Any]:
-        """Do it and return its row; `workers` are the runs under way on this host at once, which the row records."""
+        """Execute the run and return its result row, which records `workers`, the number of concurrent runs here."""
 
 
 def taken_alone(run: Job) -> str | None:
-    """Return the device of this host that the run must not share: `gpu`, `pim`, or None.
+    """Return the device of this host that the run cannot share: `gpu`, `pim`, or None.
 
     The simulator can be shared. Where the vendor's SDK is installed, `pim` counts as hardware: a set of DPUs that
     another job holds must be waited for, not replaced by the simulator.
@@ -86,7 +82,7 @@ def taken_alone(run: Job) -> str | None:
 
 @contextlib.contextmanager
 def alone_on(device: str | None) -> Iterator[None]:
-    """Hold a device of this host for one job at a time, whoever started it; the lock ends with the process."""
+    """Hold a device of this host for one job at a time, of all processes; the lock ends with the process."""
     if device is None:
         yield
         return
@@ -99,6 +95,6 @@ def alone_on(device: str | None) -> Iterator[None]:
 
 
 def missing(runs: Iterable[Job]) -> dict[str, str]:
-    """Return the backends that some runs need and this host lacks, each with the reason."""
+    """Return the backends that some jobs need and this host lacks, each with the reason."""
     kinds = {(type(run), run.group, run.hardware): run for run in runs}
     return {run.group[1]: reason for run in kinds.values() if (reason := run.missing())}

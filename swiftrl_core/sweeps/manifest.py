@@ -1,6 +1,6 @@
-"""What a single training and a population of agents leave behind: tables, and a manifest written last.
+"""Manifests of a single training and of a population of agents, written after the tables.
 
-Without a manifest nothing was finished; it names the checksums of the tables.
+A manifest holds settings, times, origin and the checksums of the tables; without it, nothing was finished.
 """
 
 import functools
@@ -68,8 +68,24 @@ def write_run(
 ) -> dict:
     """Write `q_table.npy` (float32 values), `q_table_raw.npy` (the format's own bits) and `manifest.json`.
 
-    Both tables have shape (states, actions). Returns the manifest. Its checksums are those of the bytes that this run
-    wrote, so where two runs end in one folder at once, a table of the other one does not match.
+    Both tables have shape (n_states, n_actions).
+
+    Parameters
+    ----------
+    directory : path
+        Made if it does not exist.
+    dataset : Dataset
+    learner : Learner
+    schedule : Schedule
+    backend : str
+        A name of `backend.BACKENDS`.
+    result : TrainingResult
+
+    Returns
+    -------
+    dict
+        The manifest. Its checksums are those of the bytes that this run wrote, so if two runs write to one folder at
+        once, a table of the other one does not match.
 
     Raises
     ------
@@ -92,7 +108,20 @@ def write_run(
 
 
 def write_agents(result: MultiAgentResult, dataset: Dataset, directory: str | os.PathLike) -> list[Path]:
-    """Write `tables.npy` (the format's own bits, agents x states x actions) and `manifest.json`; return their paths.
+    """Write `tables.npy` (the format's own bits) and `manifest.json`.
+
+    Parameters
+    ----------
+    result : MultiAgentResult
+        Its tables have shape (agents, n_states, n_actions).
+    dataset : Dataset
+    directory : path
+        Made if it does not exist.
+
+    Returns
+    -------
+    list of Path
+        The two files.
 
     Raises
     ------
@@ -126,7 +155,7 @@ def write_agents(result: MultiAgentResult, dataset: Dataset, directory: str | os
 def describe_run(
     dataset: Dataset, learner: Learner, schedule: Schedule, backend: str, result: TrainingResult
 ) -> dict:
-    """Return what a manifest says of a run, but for the files."""
+    """Return the manifest of a run without the checksums of its files; arguments as for `write_run`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "created": now(),
@@ -154,7 +183,7 @@ def describe_run(
 
 
 def provenance() -> dict[str, Any]:
-    """Return the columns of a row that say where and when it was made."""
+    """Return the columns of a row about its origin: time, host, commit and versions."""
     return {
         "schema_version": ROW_SCHEMA_VERSION,
         "created": now(),
@@ -166,7 +195,7 @@ def provenance() -> dict[str, Any]:
 
 @functools.cache
 def _processor() -> str:
-    """Return the processor's name, where the system tells it."""
+    """Return the name of the processor, if the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -185,7 +214,7 @@ def _versions() -> dict[str, str]:
 
 @functools.cache
 def _git_commit() -> str | None:
-    """Return the commit of the source tree, or None where the package was installed from elsewhere."""
+    """Return the commit of the source tree, or None if the package is not in one."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

@@ -1,7 +1,7 @@
-"""Run many cells and keep every row, whatever happens in between.
+"""Plans: the runs of a sweep that have no row yet, executed so that every finished row is kept.
 
-A sweep is cells, a folder and an executor. Cells whose rows are in the folder are not run again, so the way to go on
-after a kill, a full disk or Ctrl-C is to start the same sweep once more.
+A sweep is a set of runs, a folder and an executor. Runs whose rows are in the folder are not executed again, so after a
+kill, a full disk or Ctrl-C the same command resumes the sweep.
 """
 
 import contextlib
@@ -10,82 +10,83 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 
-from swiftrl_core.sweeps import progress
 from swiftrl_core.sweeps.executors import Executor, Outcome, Serial
 from swiftrl_core.sweeps.grid import unique
 from swiftrl_core.sweeps.job import Job, missing
-from swiftrl_core.sweeps.progress import Reporter, Tally
+from swiftrl_core.sweeps.progress import Progress
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
 
 INTERRUPT_SECONDS = 4
-"""How long after Ctrl-C a sweep may take to put things away."""
+"""How long a sweep may take to end after Ctrl-C."""
 LOG = "sweep.log"
 RESULTS = Path("results")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a sweep; the text says what is done and how to go on."""
+    """Ctrl-C ended a sweep; the text states what is done and how to resume."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to do.
+    """The runs of a sweep, and which of them are left.
 
     Attributes
     ----------
-    cells : list of Run
+    jobs : list of Job
         All, each once.
     done, failed : frozenset of str
-        Configuration hashes of the cells that finished, or failed and are not to be tried again.
+        Configuration hashes of the runs that finished, or failed and are not to be tried again.
     left_out : dict
-        Backend to the reason why its cells are left out on this machine.
+        Backend to the reason why its runs are left out on this machine.
     """
 
-    cells: list[Job]
+    jobs: list[Job]
     done: frozenset[str]
     failed: frozenset[str]
     left_out: dict[str, str]
 
     @property
     def pending(self) -> list[Job]:
-        """The cells to run."""
-        return [cell for cell in self.cells if cell.config_hash not in self.done | self.failed]
+        """The runs to execute."""
+        return [job for job in self.jobs if job.config_hash not in self.done | self.failed]
 
     @property
     def ordered(self) -> list[Job]:
-        """The cells to run: smaller seeds first, so that there is soon something of everything to look at.
+        """The runs to execute, smaller seeds first, so that early rows cover all settings.
 
-        Of one seed, cells with the same data stand together, so that a worker makes its data set once.
+        Within a seed, runs with the same data follow each other, so that a worker makes its data set once.
         """
         groups: dict[tuple, list[Job]] = {}
-        for cell in self.pending:
-            groups.setdefault((cell.seed, *cell.data_key), []).append(cell)
-        return [cell for key in sorted(groups, key=itemgetter(0)) for cell in groups[key]]
+        for job in self.pending:
+            groups.setdefault((job.seed, *job.data_key), []).append(job)
+        return [job for key in sorted(groups, key=itemgetter(0)) for job in groups[key]]
 
     def __str__(self) -> str:
-        failed = f", {len(self.failed)} failed before (--retry-failed runs them again)" if self.failed else ""
-        return f"{len(self.cells)} cells: {len(self.done)} done{failed}, {len(self.pending)} to run"
+        failed = (
+            f", {len(self.failed)} failed before (--retry-failed executes them again)" if self.failed else ""
+        )
+        return f"{len(self.jobs)} runs: {len(self.done)} done{failed}, {len(self.pending)} left"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a sweep came to.
+    """The outcome of a sweep.
 
     Attributes
     ----------
     total, done, failed : int
-        Cells in all; with a row; without one, for they failed now or before.
+        Runs in all; with a row; without one because they failed, now or before.
     table : Path or None
-        All rows as Parquet, where no cell failed.
+        All rows as Parquet, if no run failed.
     first_error : str or None
-        Of the first failed cell.
+        Of the first failed run.
     """
 
     total: int
@@ -96,37 +97,42 @@ class Summary:
 
 
 def make_plan(
-    cells: Iterable[Job], store: Store, *, retry_failed: bool = False, where_available: bool = False
+    jobs: Iterable[Job], store: Store, *, retry_failed: bool = False, where_available: bool = False
 ) -> Plan:
-    """Compare cells with what a store has.
+    """Compare runs with the rows of a store.
 
     Parameters
     ----------
-    cells : iterable of Run
+    jobs : iterable of Job
     store : Store
     retry_failed : bool
-        Run failed cells again.
+        Execute failed runs again.
     where_available : bool
-        Leave out cells whose backend is not on this machine and that have no row yet.
+        Leave out runs whose backend is not on this machine and that have no row yet.
 
     Raises
     ------
     SwiftRLError
         If the store's rows are of another schema version.
     """
-    cells = unique(cells)
-    done = {cell.config_hash for cell in cells if cell.config_hash in store}
-    left_out = missing(cell for cell in cells if cell.config_hash not in done) if where_available else {}
-    cells = [cell for cell in cells if cell.config_hash in done or cell.group[1] not in left_out]
+    jobs = unique(jobs)
+    done = {job.config_hash for job in jobs if job.config_hash in store}
+    left_out = missing(job for job in jobs if job.config_hash not in done) if where_available else {}
+    jobs = [job for job in jobs if job.config_hash in done or job.group[1] not in left_out]
     failed = frozenset() if retry_failed else frozenset(store.failures())
-    hashes = frozenset(cell.config_hash for cell in cells)
-    return Plan(cells, frozenset(done), (failed & hashes) - done, left_out)
+    hashes = frozenset(job.config_hash for job in jobs)
+    return Plan(jobs, frozenset(done), (failed & hashes) - done, left_out)
 
 
 def execute(
-    plan: Plan, store: Store, executor: Executor | None = None, reporters: Sequence[Reporter] | None = None
+    plan: Plan,
+    store: Store,
+    executor: Executor | None = None,
+    *,
+    show_progress: bool = True,
+    on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Summary:
-    """Run what a plan still needs; keep rows and failures as they come; compact the table when all is done.
+    """Execute the runs that a plan has left; keep rows and failures as they come; compact the table at the end.
 
     Parameters
     ----------
@@ -134,13 +140,15 @@ def execute(
     store : Store
     executor : Executor, optional
         By default `Serial`.
-    reporters : sequence of Reporter, optional
-        By default what `progress.reporters` finds right for the place.
+    show_progress : bool
+        Show a bar; in a log, a line now and then.
+    on_outcome : callable, optional
+        Called with each outcome once it is kept.
 
     Raises
     ------
     SwiftRLError
-        If the executor lacks what a cell needs, or the folder cannot be written.
+        If the executor lacks something that a run needs, or the folder cannot be written.
     Interrupted
         On Ctrl-C.
     """
@@ -149,30 +157,31 @@ def execute(
         with executor:
             executor.check(plan.pending)
             store.prepare()
-            with _order(plan.ordered, store) as cells:
-                _drive(plan, cells, store, executor, progress.reporters() if reporters is None else reporters)
+            with _order(plan.ordered, store) as jobs:
+                progress = Progress(plan.pending, len(plan.done), show=show_progress)
+                _drive(plan, jobs, store, executor, progress, on_outcome)
     return _summarise(plan, store)
 
 
 def require_all(summary: Summary, store: Store) -> None:
-    """Raise `SwiftRLError` if a cell of a sweep failed."""
+    """Raise `SwiftRLError` if a run of a sweep failed."""
     if summary.failed:
         raise SwiftRLError(
-            f"{summary.failed} of {summary.total} cells failed, the first with: {summary.first_error}; "
-            f"all errors are in {store.directory / 'failed'}, and --retry-failed runs these cells again"
+            f"{summary.failed} of {summary.total} runs failed, the first with: {summary.first_error}; "
+            f"all errors are in {store.directory / 'failed'}, and --retry-failed executes these runs again"
         )
 
 
 @contextlib.contextmanager
-def ends_soon(told: Callable[[], str]) -> Iterator[None]:
-    """End the process soon after Ctrl-C, even where compiled code holds the main thread and hears nothing.
+def ends_soon(message: Callable[[], str]) -> Iterator[None]:
+    """End the process soon after Ctrl-C, even while compiled code holds the main thread.
 
-    For the command line; in a notebook it would take the kernel down. Everything finished is on the disk by then.
+    For the command line; in a notebook it would end the kernel. Everything finished is on the disk by then.
 
     Parameters
     ----------
-    told : callable
-        Returns the last words.
+    message : callable
+        Returns what to print at the end.
     """
     listen, write = os.pipe()
     os.set_blocking(write, False)
@@ -181,7 +190,7 @@ def ends_soon(told: Callable[[], str]) -> Iterator[None]:
     def watch() -> None:
         while number := os.read(listen, 1):
             if number[0] == signal.SIGINT and not ended.wait(INTERRUPT_SECONDS):
-                print(f"\nswiftrl: {told()}", file=sys.stderr, flush=True)
+                print(f"\nswiftrl: {message()}", file=sys.stderr, flush=True)
                 os._exit(130)
 
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -198,74 +207,74 @@ def ends_soon(told: Callable[[], str]) -> Iterator[None]:
 
 
 def interrupted(plan: Plan, store: Store) -> str:
-    """Return what to say after Ctrl-C."""
-    done = sum(cell.config_hash in store for cell in plan.cells)
+    """Return the message after Ctrl-C."""
+    done = sum(job.config_hash in store for job in plan.jobs)
     return (
-        f"interrupted: {done} of {len(plan.cells)} cells are done and kept in {store.directory}; "
-        "run the same command again to go on"
+        f"interrupted: {done} of {len(plan.jobs)} runs are done and kept in {store.directory}; "
+        "run the same command again to resume"
     )
 
 
 def _drive(
-    plan: Plan, cells: Iterable[Job], store: Store, executor: Executor, reporters: Sequence[Reporter]
+    plan: Plan,
+    jobs: Iterable[Job],
+    store: Store,
+    executor: Executor,
+    progress: Progress,
+    on_outcome: Callable[[Outcome], None] | None,
 ) -> None:
-    """Take outcomes from the executor and keep them."""
-    tally = Tally(len(plan.cells), len(plan.done), plan.pending)
+    """Keep the outcomes of an executor."""
     _log(store, f"start: {plan}, executor {executor.name} with {executor.workers} workers")
-    for reporter in reporters:
-        reporter.show(tally)
     try:
-        for outcome in executor.run(_not_done(cells, store, tally)):
+        for outcome in executor.run(_not_done(jobs, store, progress)):
             _keep(outcome, store)
-            failed = outcome.row is None
-            tally.count(outcome.cell, failed=failed)
-            for reporter in reporters:
-                reporter.show(tally, outcome.cell, failed=failed)
+            progress.count(outcome.job, failed=outcome.row is None)
+            if on_outcome:
+                on_outcome(outcome)
     except KeyboardInterrupt as error:
-        told = interrupted(plan, store)
-        _log(store, told)
-        raise Interrupted(told) from error
+        message = interrupted(plan, store)
+        _log(store, message)
+        raise Interrupted(message) from error
     finally:
-        for reporter in reporters:
-            reporter.close(tally)
-    _log(store, f"end: {tally}")
+        progress.close()
+    _log(store, f"end: {progress}")
 
 
 def _keep(outcome: Outcome, store: Store) -> None:
-    cell = outcome.cell
+    job = outcome.job
     if outcome.row is None:
-        store.fail(cell.config, cell.config_hash, outcome.error, outcome.details)
-        _log(store, f"{cell.config_hash} FAILED {cell.label}: {outcome.error}")
+        store.fail(job.config, job.config_hash, outcome.error, outcome.details)
+        _log(store, f"{job.config_hash} FAILED {job.label}: {outcome.error}")
     else:
         store.add(outcome.row)
-        _log(store, f"{cell.config_hash} {outcome.row['wall_seconds']:.3f} s {cell.label}")
+        _log(store, f"{job.config_hash} {outcome.row['wall_seconds']:.3f} s {job.label}")
 
 
-def _not_done(cells: Iterable[Job], store: Store, tally: Tally) -> Iterator[Job]:
-    """Yield cells that nobody else has finished by the time it is their turn."""
-    for cell in cells:
-        if cell.config_hash in store:
-            tally.count(cell, found=True)
+def _not_done(jobs: Iterable[Job], store: Store, progress: Progress) -> Iterator[Job]:
+    """Yield the jobs that no other sweep has finished by the time it is their turn."""
+    for job in jobs:
+        if job.config_hash in store:
+            progress.skip(job)
         else:
-            yield cell
+            yield job
 
 
 @contextlib.contextmanager
-def _order(cells: list[Job], store: Store) -> Iterator[list[Job]]:
-    """Yield the cells in order, or from the end where another sweep is at work on the folder: they meet halfway."""
+def _order(jobs: list[Job], store: Store) -> Iterator[list[Job]]:
+    """Yield the jobs in order, or reversed if another sweep uses the folder: the two meet halfway."""
     with (store.directory / ".sweep.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _log(store, "another sweep is at work in this folder: this one starts from the end")
-            yield cells[::-1]
+            _log(store, "another sweep uses this folder: this one executes the runs in reverse order")
+            yield jobs[::-1]
             return
-        yield cells
+        yield jobs
 
 
 def _summarise(plan: Plan, store: Store) -> Summary:
     failures = store.failures()
-    hashes = [cell.config_hash for cell in plan.cells]
+    hashes = [job.config_hash for job in plan.jobs]
     failed = [name for name in hashes if name in failures and name not in store]
     return Summary(
         total=len(hashes),

@@ -1,11 +1,11 @@
-"""Runs that train nothing a `Run` describes: a roofline, a population of agents, a number format against doubles.
+"""Probes, the jobs that are not one training run: a roofline, a population of agents, a number format's error.
 
-A kind of measurement is a frozen dataclass that says in three places what it is: its fields are the settings, `found`
-are the columns it adds to them, `measure` finds their values. That is all a sweep, a store and an experiment need::
+A kind of probe is a frozen dataclass: its fields are the settings, `found` are the columns of its results, and
+`measure` returns their values. A sweep, a store and an experiment need nothing else::
 
     @dataclass(frozen=True, kw_only=True)
     class Latency(
-        Measurement,
+        Probe,
         kind_of_run="latency",
         found=pa.schema([column("seconds", pa.float64()), column("evidence", pa.string())]),
     ):
@@ -40,9 +40,9 @@ _ORIGIN = tuple(
 
 
 class Probe(ABC):
-    """What all kinds of measurement have in common; see `job.Job` for what its members mean.
+    """The base of all kinds of probe; see `job.Job` for the meaning of its members.
 
-    A setting is a `str`, `int`, `float` or `bool`, or None where its annotation says so.
+    A setting is a `str`, `int`, `float` or `bool`, or None if its annotation allows that.
 
     Raises
     ------
@@ -55,7 +55,6 @@ class Probe(ABC):
     seed: ClassVar[int] = 0
     device: ClassVar[str | None] = None
     hardware: ClassVar[bool] = False
-    rows_to_collect: ClassVar[int] = 0
     _settings: ClassVar[dict[str, tuple[type, bool]]]
 
     def __init_subclass__(cls, *, kind_of_run: str, found: pa.Schema) -> None:
@@ -73,7 +72,7 @@ class Probe(ABC):
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The kind of measurement and its settings."""
+        """The kind of probe and its settings."""
         return {"measurement": self.kind_of_run} | self._values
 
     @cached_property
@@ -83,23 +82,23 @@ class Probe(ABC):
 
     @property
     def label(self) -> str:
-        """The settings it has."""
+        """The kind and its settings that are not None."""
         given = (f"{name} {value}" for name, value in self._values.items() if value is not None)
         return f"{self.kind_of_run.lower()}: {', '.join(given)}"
 
     @property
     def group(self) -> tuple[str, str]:
-        """Environment and backend, where the kind has such settings."""
+        """Environment and backend, if the kind has such settings."""
         return self._values.get("environment") or "", self._values.get("backend") or ""
 
     @property
     def data_key(self) -> tuple:
-        """What the data set depends on."""
+        """All that the data set depends on."""
         return tuple(self._values.get(name) for name in ("environment", "transitions", "seed"))
 
     @property
     def updates(self) -> int:
-        """Updates to make; none by default."""
+        """Updates to make; by default none."""
         return 0
 
     def small(self, times: int) -> Self:

@@ -1,8 +1,7 @@
-"""What runs leave behind: tables, and a manifest that says how they came about.
+"""Tables of runs: their columns, and Parquet files with a manifest.
 
-A single run leaves two Q-tables. Many runs leave one tidy table, a row a run, whose columns are `COLUMNS`, or those of
-another kind of run (`Probe`). In all cases the manifest is written last and names the files'
-checksums: without one, nothing was finished.
+A table has one row for each run, with the columns `COLUMNS` or those of another kind of run (`Probe`). Its manifest is
+written last and holds the checksum: without it, the table is not finished.
 """
 
 import datetime
@@ -71,9 +70,7 @@ COLUMNS = pa.schema(
         column("monte_carlo_standard_error", pa.float64(), nullable=True),
         column("max_error_optimal", pa.float64(), nullable=True),  # |Q - Q*| over pairs an episode can meet
         column("mean_error_optimal", pa.float64(), nullable=True),
-        column(
-            "max_error_empirical", pa.float64(), nullable=True
-        ),  # against Q-learning's fixed point on the data
+        column("max_error_empirical", pa.float64(), nullable=True),  # against the data's fixed point
         column("mean_error_empirical", pa.float64(), nullable=True),
         column("nominal_updates", pa.int64()),
         column("executed_updates", pa.int64()),
@@ -103,15 +100,14 @@ COLUMNS = pa.schema(
         column("versions", pa.string()),  # JSON
     ]
 )
-"""The columns of a table of cells, in order, with their types."""
+"""The columns of a table of training runs, in order, with their types."""
 
 LATER = MappingProxyType({"bootstrap": "current"})
-"""Columns that this version's first rows lack, and what those rows stand for there: a choice of the paper's. It leaves
-a cell the name it had."""
+"""Columns that the first rows of this schema version lack, and their value in these rows, a choice of the paper's. A
+run with that value has the name that it had without the column."""
 
 RENAMED = MappingProxyType({"backend": MappingProxyType({"model": "exact"})})
-"""Column to the values of its first rows and what they are called now. A run keeps the name it had, whose hash was
-made with the old value."""
+"""Column to old values and their new names. The name of a run is still made with the old value."""
 
 VARIES = frozenset(
     (
@@ -157,7 +153,7 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
             raise SwiftRLError(f"column {field.name} has no value in some row; every row needs one")
     for row, kept in zip(
         rows, table.to_pylist(), strict=True
-    ):  # Arrow cuts 2.5 down to 2 where a column is whole
+    ):  # Arrow truncates 2.5 to 2 in an integer column
         if changed := [name for name in columns.names if row[name] != kept[name]]:
             raise SwiftRLError(
                 f"the row {row['config_hash']} has values that do not fit the columns {changed}"
@@ -166,10 +162,10 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: pa.Schema = COLUMNS) ->
 
 
 def write_table(path: str | os.PathLike, table: pa.Table) -> dict:
-    """Write a table of runs as Parquet, then its manifest beside it; return the manifest.
+    """Write a table of runs as Parquet, then its manifest in the same folder; return the manifest.
 
     The manifest has the table's name with the suffix `.json`. It holds the number of rows, the Parquet file's checksum,
-    and every distinct value of what must not be mixed unawares: evidence, hardware profile, model version, commit.
+    and the distinct values of columns that should not be mixed unnoticed: evidence, hardware profile, model version.
 
     Raises
     ------
@@ -221,7 +217,7 @@ def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.Data
 
 
 def _with_later_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return a table of the version's first days with what its rows stand for in the columns that came later."""
+    """Return a stored table with the columns that came later, and with the new names of old values."""
     for name in LATER.keys() & set(columns.names) - set(table.column_names):
         values = pa.array([LATER[name]] * table.num_rows, columns.field(name).type)
         table = table.append_column(columns.field(name), values)
@@ -241,7 +237,7 @@ def _with_new_names(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_version(found: Any, what: str) -> None:
-    """Refuse a row or table of another schema version: such rows must not be mixed, nor silently redone.
+    """Refuse rows of another schema version, which must not be mixed with others or silently repeated.
 
     Raises
     ------

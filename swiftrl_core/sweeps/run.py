@@ -1,7 +1,7 @@
 """Run: one configuration of training, with a name made of its content, and the row it becomes.
 
-A run holds all that decides its result, and nothing else. Two runs with the same `config_hash` are the same, wherever
-and whenever they are made, so a sweep can skip what is done.
+A run holds all settings that decide its result, and nothing else. Two runs with the same `config_hash` have the same
+result, so a sweep skips those that are done.
 """
 
 import functools
@@ -52,22 +52,22 @@ SIMULATED_DPUS = "simulated_dpus"  # an option of `pim` that `train` takes, not 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(LearnerSettings):
-    """One run: data, learner, schedule, backend, evaluation; complete, checked, and brought to one form.
+    """A run: data, learner, schedule, backend and evaluation; complete, checked, in a canonical form.
 
     Parameters
     ----------
     environment : str
-        A name for `environments.resolve`; kept as the short name where there is one.
+        A name for `environments.resolve`; kept as the short name if there is one.
     environment_options : mapping
         Arguments of the environment, JSON values.
     data : str, optional
         A file with the data set; by default it is collected.
     data_sha256 : str, optional
-        Checksum of that file; read from the file where it is not given. The run refuses a file with another.
+        Checksum of that file, by default read from it. The run refuses a file with another checksum.
     transitions : int, optional
         Rows to collect, or rows to use of the file, from its start; by default 100,000, or all of the file.
     data_seed : int, optional
-        Seeds the collection; by default `seed`, so that a grid over seeds also runs over data sets.
+        Seed of the collection; by default `seed`, so that a grid over seeds also varies the data set.
     **learner
         The fields of `Learner`. A number that the learner does not use becomes None: `epsilon` in Q-learning, `alpha`
         in a falling schedule.
@@ -79,11 +79,11 @@ class Run(LearnerSettings):
         Keyword arguments of the backend, JSON values; for `pim` also `simulated_dpus` (see `training.train`), which has
         no meaning on hardware, where all DPUs run.
     hardware : bool
-        The `pim` backend must run on UPMEM hardware; without it the run fails, where otherwise it would be simulated.
+        Require UPMEM hardware for backend `pim`; without it the run fails instead of being simulated.
     monte_carlo_episodes : int
         Episodes to play in addition to the exact evaluation; 0 for none.
     evaluation_seed : int
-        Seeds these episodes.
+        Seed of these episodes.
     ties : str
         `lowest` or `mean`, see `evaluation.greedy_policy`.
 
@@ -136,7 +136,7 @@ class Run(LearnerSettings):
 
     @cached_property
     def config_hash(self) -> str:
-        """The first 20 hexadecimal digits of the SHA-256 of `config`, without what `results.LATER` takes as given."""
+        """The first 20 hexadecimal digits of the SHA-256 of `config`, without the defaults of `results.LATER`."""
         later = results.LATER.items()
         named = {name: value for name, value in self.config.items() if (name, value) not in later}
         for name, values in results.RENAMED.items():
@@ -145,7 +145,7 @@ class Run(LearnerSettings):
 
     @property
     def label(self) -> str:
-        """A description that tells the run from its neighbours."""
+        """A description that distinguishes the run from its neighbours."""
         beyond = [
             getattr(self, name) for name, paper in BEYOND_THE_PAPER.items() if getattr(self, name) != paper
         ]
@@ -160,23 +160,18 @@ class Run(LearnerSettings):
 
     @property
     def data_key(self) -> tuple:
-        """What the data set depends on: runs with the same key learn from the same data."""
+        """All that the data set depends on: runs with the same key learn from the same data."""
         options = to_json(self.environment_options)
         return self.environment, options, self.data, self.data_sha256, self.transitions, self.data_seed
 
     @property
-    def rows_to_collect(self) -> int:
-        """Transitions of the data set, where it is not a file."""
-        return 0 if self.data else self.transitions
-
-    @property
     def updates(self) -> int:
-        """Updates to make; a guess where all of a file is read."""
+        """Nominal updates; a guess if all of a file is read."""
         return (self.transitions or 100_000) * self.episodes
 
     @property
     def device(self) -> str | None:
-        """What the backend runs on, if not on the host's own processor: `gpu`, `pim`, or None."""
+        """The device of the backend, `gpu` or `pim`, or None for the host's processor."""
         return backends.registered(self.backend).device
 
     def missing(self) -> str | None:
@@ -192,12 +187,12 @@ class Run(LearnerSettings):
         Parameters
         ----------
         workers : int
-            Runs under way on this host at once; recorded, because they slow each other down.
+            Number of concurrent runs on this host; recorded, because they slow each other down.
 
         Raises
         ------
         SwiftRLError
-            If it cannot run here, or its table is not a number.
+            If it cannot run here, or the Q-table holds a NaN.
         """
         environment, dataset = self._environment, self.dataset()
         with alone_on(taken_alone(self)):
@@ -222,11 +217,11 @@ class Run(LearnerSettings):
         )
 
     def small(self, times: int) -> "Run":
-        """Return the run with so many episodes, or its own where these are fewer."""
+        """Return the run with at most `times` episodes, for an estimate."""
         return replace(self, episodes=min(times, self.episodes), tau=min(times, self.tau))
 
     def dataset(self) -> Dataset:
-        """Return the data set; made once for all runs with the same `data_key` that follow each other."""
+        """Return the data set, which successive runs with the same `data_key` share."""
         return load_dataset(*self.data_key)
 
     def learner(self) -> Learner:
@@ -251,7 +246,7 @@ class Run(LearnerSettings):
         return settled | dict.fromkeys(learner.without_effect)
 
     def _settled_data(self) -> dict[str, Any]:
-        """Return what the fields about the data come to."""
+        """Return the settings about the data with their defaults."""
         if self.data is None:
             if self.data_sha256 is not None:
                 raise SwiftRLError("data_sha256 is given without data: also name the file")
@@ -290,7 +285,7 @@ _CHECKS = MappingProxyType(checks(Run))
 
 
 def _options_here(run: Run) -> dict[str, Any]:
-    """Return the backend's options, without those that are only for the simulator where there are DPUs."""
+    """Return the backend's options; on UPMEM hardware without those of the simulator."""
     options = dict(run.backend_options)
     if run.backend == "pim" and hardware_reason() is None:
         options.pop(SIMULATED_DPUS, None)
@@ -309,7 +304,7 @@ def _check_schedule(run: Run) -> None:
 
 
 def _check_backend(run: Run, learner: Learner) -> None:
-    """Refuse what the backend would refuse, without opening it."""
+    """Raise the errors of the backend without opening it."""
     known = _backend_options(run.backend)
     for name in run.backend_options:
         if name not in known:
@@ -326,5 +321,5 @@ def _check_backend(run: Run, learner: Learner) -> None:
 @functools.cache
 def _backend_options(backend: str) -> frozenset[str]:
     parameters = inspect.signature(backends.module(backend).open_backend).parameters.values()
-    own = frozenset(entry.name for entry in parameters if entry.kind == entry.KEYWORD_ONLY)
-    return own | {SIMULATED_DPUS} if backend == "pim" else own
+    options = frozenset(entry.name for entry in parameters if entry.kind == entry.KEYWORD_ONLY)
+    return options | {SIMULATED_DPUS} if backend == "pim" else options

@@ -36,7 +36,7 @@ def _learner_settings() -> dict[str, type]:
 
 
 LEARNER = MappingProxyType(_learner_settings())
-"""The settings that say how to learn, name to type. They are written once, as the fields of `Learner`."""
+"""The settings of a learner, name to type; the fields of `Learner` are the only place where they are spelled."""
 
 LearnerSettings = make_dataclass(
     "LearnerSettings",

@@ -1,17 +1,17 @@
-"""A sweep's specification, a YAML file: read, checked and expanded before anything runs.
+"""Specifications of sweeps, YAML files that are read, checked and expanded before anything runs.
 
 An example::
 
     name: lake              # optional: names the folder of results
-    base: {episodes: 200, tau: 10, backend: cpu}    # settings of all cells
+    base: {episodes: 200, tau: 10, backend: cpu}    # settings of all runs
     grid:                   # all combinations; or a list of such grids
       environment: [frozenlake, taxi]
       cores: [125, 250]
       seed: [0, 1, 2]
-    cells:                  # and, or instead, cells one by one
+    runs:                   # and, or instead, single runs
       - {environment: cliffwalking, cores: 8}
 
-The settings are those of `Run`. What is wrong is told with its line.
+The settings are those of `Run`. An error names its line.
 """
 
 import contextlib
@@ -28,23 +28,23 @@ from swiftrl_core.sweeps.grid import combine, unique
 from swiftrl_core.sweeps.run import Run, check_name, check_value
 from swiftrl_core.util.errors import SwiftRLError
 
-MAXIMUM_CELLS = 1_000_000
+MAXIMUM_RUNS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a file asks for.
+    """The content of a file.
 
     Attributes
     ----------
     name : str
         The file's `name`, else its name without suffix.
-    cells : list of Cell
+    runs : list of Run
         Each once, grids first, in the order of the file.
     """
 
     name: str
-    cells: list[Run]
+    runs: list[Run]
 
 
 def read(path: str | os.PathLike) -> Spec:
@@ -59,21 +59,21 @@ def read(path: str | os.PathLike) -> Spec:
     path = Path(path)
     reader = _Reader(path)
     top = reader.mapping(reader.root(), "the file")
-    reader.refuse_others(top, ("name", "base", "grid", "cells"))
+    reader.refuse_others(top, ("name", "base", "grid", "runs"))
     name = reader.text(top["name"][1]) if "name" in top else path.stem
     base = reader.settings(top["base"][1], axes=False) if "base" in top else {}
-    cells = []
+    runs = []
     for grid in reader.items(top["grid"][1]) if "grid" in top else []:
-        cells += reader.expand(grid, base, axes=True)
-    for cell in reader.items(top["cells"][1]) if "cells" in top else []:
-        cells += reader.expand(cell, base, axes=False)
-    if not cells:
-        raise SwiftRLError(f"{path}: there is nothing to run; give a grid, or cells")
-    return Spec(name, unique(cells))
+        runs += reader.expand(grid, base, axes=True)
+    for entry in reader.items(top["runs"][1]) if "runs" in top else []:
+        runs += reader.expand(entry, base, axes=False)
+    if not runs:
+        raise SwiftRLError(f"{path}: there is nothing to run; give a grid, or runs")
+    return Spec(name, unique(runs))
 
 
 class _Reader:
-    """Reads nodes of one YAML file, which know their lines."""
+    """Reads the nodes of one YAML file, which carry their lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,7 +90,7 @@ class _Reader:
             problem = getattr(error, "problem", None) or error
             raise SwiftRLError(f"{self._path}{line}: this is not YAML ({problem}); correct it") from error
         if node is None:
-            raise SwiftRLError(f"{self._path}: the file is empty; give a grid, or cells")
+            raise SwiftRLError(f"{self._path}: the file is empty; give a grid, or runs")
         return node
 
     def mapping(self, node: yaml.Node, what: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
@@ -101,12 +101,12 @@ class _Reader:
         for key, value in node.value:
             name = self.text(key)
             if name in found:
-                raise self.error(key, f"{name} is given a second time; keep one")
+                raise self.error(key, f"{name} is given twice; keep one")
             found[name] = key, value
         return found
 
     def items(self, node: yaml.Node) -> list[yaml.Node]:
-        """Return the mappings of a list, or the one mapping that stands in its place."""
+        """Return the mappings of a list, or a single mapping in place of a list."""
         entries = node.value if isinstance(node, yaml.SequenceNode) else [node]
         if not entries:
             raise self.error(node, "the list is empty; give at least one entry, or leave the key out")
@@ -138,13 +138,11 @@ class _Reader:
         return settings
 
     def expand(self, node: yaml.Node, base: dict[str, Any], *, axes: bool) -> list[Run]:
-        """Return the cells of a grid, or of one entry of the list."""
+        """Return the runs of a grid, or of one entry of the list."""
         grid = base | self.settings(node, axes=axes)
         size = math.prod(len(value) for value in grid.values() if isinstance(value, list))
-        if size > MAXIMUM_CELLS:
-            raise self.error(
-                node, f"the grid has {size:,} cells, more than {MAXIMUM_CELLS:,}: make it smaller"
-            )
+        if size > MAXIMUM_RUNS:
+            raise self.error(node, f"the grid has {size:,} runs, more than {MAXIMUM_RUNS:,}: make it smaller")
         with self._at(node):
             return combine(grid)
 
@@ -152,8 +150,9 @@ class _Reader:
         return SwiftRLError(f"{self._path}, line {node.start_mark.line + 1}: {problem}")
 
     def _setting(self, name: str, node: yaml.Node) -> Any:
+        content = self._value(node)
         with self._at(node):
-            value = check_value(name, self._value(node))
+            value = check_value(name, content)
             return str((self._path.parent / value).resolve()) if name == "data" else value
 
     def _value(self, node: yaml.Node) -> Any:
@@ -161,12 +160,12 @@ class _Reader:
             return self._loader.construct_document(node)
         except yaml.YAMLError as error:
             raise self.error(
-                node, f"this value is not understood ({getattr(error, 'problem', error)})"
+                node, f"this is not a YAML value ({getattr(error, 'problem', error)})"
             ) from error
 
     @contextlib.contextmanager
     def _at(self, node: yaml.Node) -> Iterator[None]:
-        """Add the file and the node's line to whatever is wrong with it."""
+        """Add the file and the node's line to an error."""
         try:
             yield
         except SwiftRLError as error:

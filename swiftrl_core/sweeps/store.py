@@ -1,12 +1,12 @@
-"""Where a sweep's rows live: a folder with one small file for each finished cell.
+"""The store of a sweep's rows: a folder with one small file for each finished run.
 
-    DIR/cells/HASH.json      a finished cell's row, named by its configuration
-    DIR/failed/HASH.json     what went wrong with a cell, with its settings
+    DIR/rows/HASH.json       the row of a finished run, named by its configuration
+    DIR/failed/HASH.json     the error of a failed run, with its settings
     DIR/table.parquet, .json the rows as one table with its manifest, made on demand
 
-A file appears whole or not at all, so a killed process leaves finished cells and nothing else. A row carries its own
-checksum, so a file that the disk or a person damaged counts as absent and its cell is run again. A finished cell is
-never written twice, so two sweeps on one folder agree on whoever came first.
+A file is written atomically, so a killed process leaves finished runs and nothing else. A row carries its own checksum;
+a damaged file counts as absent, and its run is repeated. A row is never overwritten, so two sweeps in one folder agree
+on the first.
 """
 
 import datetime
@@ -27,11 +27,11 @@ from swiftrl_core.sweeps import results
 from swiftrl_core.util.errors import SwiftRLError
 
 TABLE = "table.parquet"
-_CELL_FILE = re.compile(r"[0-9a-f]{20}\.json")
+_ROW_FILE = re.compile(r"[0-9a-f]{20}\.json")
 
 
 class StoreError(SwiftRLError):
-    """The folder of results cannot be written; nothing that runs on will be kept."""
+    """The folder of results cannot be written, so nothing more would be kept."""
 
 
 class Store:
@@ -42,13 +42,14 @@ class Store:
     directory : path
         Made when the first row is written.
     columns : pa.Schema
-        Of the rows; those of cells by default.
+        Of the rows; by default those of training runs.
     """
 
     def __init__(self, directory: str | os.PathLike, columns: pa.Schema = results.COLUMNS) -> None:
         self.directory = Path(directory)
         self._columns = columns
-        self._cells = self.directory / "cells"
+        before = self.directory / "cells"  # the name of the folder before the first release
+        self._rows = before if before.is_dir() else self.directory / "rows"
         self._failed = self.directory / "failed"
 
     def prepare(self) -> None:
@@ -59,24 +60,24 @@ class Store:
         StoreError
             If it cannot.
         """
-        with _told(self.directory):
-            for folder in (self._cells, self._failed):
+        with _explained(self.directory):
+            for folder in (self._rows, self._failed):
                 folder.mkdir(parents=True, exist_ok=True)
                 _write_new(folder / ".writable", b"")
                 (folder / ".writable").unlink(missing_ok=True)
 
     def row(self, config_hash: str) -> dict[str, Any] | None:
-        """Return a finished cell's row, or None where there is none, or not a whole one.
+        """Return a finished run's row, or None if there is none or it is damaged.
 
         Raises
         ------
         SwiftRLError
             If the row is of another schema version.
         """
-        found = _read(self._cells / f"{config_hash}.json")
+        found = _read(self._rows / f"{config_hash}.json")
         if found is None:
             return None
-        results.check_version(found.get("schema_version"), f"{self._cells / config_hash}.json")
+        results.check_version(found.get("schema_version"), f"{self._rows / config_hash}.json")
         row = found.get("row")
         whole = isinstance(row, dict) and found.get("sha256") == _checksum(row)
         return row if whole and row.get("config_hash") == config_hash else None
@@ -85,7 +86,7 @@ class Store:
         return self.row(config_hash) is not None
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Keep a finished cell's row, unless the folder has one of that cell already; forget its failure.
+        """Keep a finished run's row, unless the folder already has one; forget its failure.
 
         Raises
         ------
@@ -96,16 +97,16 @@ class Store:
         """
         row = results.to_table([row], self._columns).to_pylist()[0]
         config_hash = row["config_hash"]
-        target = self._cells / f"{config_hash}.json"
+        target = self._rows / f"{config_hash}.json"
         content = {"schema_version": row["schema_version"], "sha256": _checksum(row), "row": row}
-        with _told(target):
+        with _explained(target):
             if not _write_new(target, _encode(content)) and config_hash not in self:
                 target.unlink(missing_ok=True)  # there, but damaged
                 _write_new(target, _encode(content))
             (self._failed / target.name).unlink(missing_ok=True)
 
     def fail(self, config: Mapping[str, Any], config_hash: str, error: str, details: str) -> None:
-        """Record that a cell failed; a later failure of the same cell replaces the record.
+        """Record that a run failed; a later failure of the same run replaces the record.
 
         Raises
         ------
@@ -120,28 +121,28 @@ class Store:
             "config": dict(config),
         }
         target = self._failed / f"{config_hash}.json"
-        with _told(target):
+        with _explained(target):
             while not _write_new(target, _encode(record)):
                 target.unlink(missing_ok=True)
 
     def failures(self) -> dict[str, dict[str, Any]]:
-        """Return the records of failed cells by configuration hash."""
+        """Return the records of failed runs by configuration hash."""
         records = {path.stem: _read(path) for path in _files(self._failed)}
         return {name: record for name, record in records.items() if record is not None}
 
     def hashes(self) -> list[str]:
-        """Return the configuration hashes of the finished cells, sorted."""
-        return sorted(path.stem for path in _files(self._cells) if path.stem in self)
+        """Return the configuration hashes of the finished runs, sorted."""
+        return sorted(path.stem for path in _files(self._rows) if path.stem in self)
 
     def table(self, config_hashes: Iterable[str] | None = None) -> pd.DataFrame:
-        """Return the rows of finished cells: those named, in that order, or all, by hash.
+        """Return the rows of finished runs: those named, in that order, or all, by hash.
 
         Raises
         ------
         SwiftRLError
-            If a named cell is not finished, or a row is of another schema version.
+            If a named run is not finished, or a row is of another schema version.
         """
-        return results.to_table(self._rows(config_hashes), self._columns).to_pandas()
+        return results.to_table(self._select(config_hashes), self._columns).to_pandas()
 
     def compact(self, config_hashes: Iterable[str] | None = None) -> Path:
         """Write the rows as one Parquet table with its manifest; return the table's path.
@@ -152,8 +153,8 @@ class Store:
             As `table` does, and if the folder cannot be written.
         """
         target = self.directory / TABLE
-        table = results.to_table(self._rows(config_hashes), self._columns)
-        with _told(target):
+        table = results.to_table(self._select(config_hashes), self._columns)
+        with _explained(target):
             results.write_table(target, table)
         return target
 
@@ -166,15 +167,15 @@ class Store:
             If the file cannot be written.
         """
         target = self.directory / name
-        with _told(target), target.open("a") as stream:
+        with _explained(target), target.open("a") as stream:
             stream.write(text)
 
-    def _rows(self, config_hashes: Iterable[str] | None) -> Iterator[dict[str, Any]]:
+    def _select(self, config_hashes: Iterable[str] | None) -> Iterator[dict[str, Any]]:
         for config_hash in self.hashes() if config_hashes is None else config_hashes:
             row = self.row(config_hash)
             if row is None:
                 raise SwiftRLError(
-                    f"{self.directory} has no finished cell {config_hash}: run the sweep to its end"
+                    f"{self.directory} has no finished run {config_hash}: run the sweep to its end"
                 )
             yield row
 
@@ -182,11 +183,11 @@ class Store:
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    return [path for path in folder.iterdir() if _CELL_FILE.fullmatch(path.name)]
+    return [path for path in folder.iterdir() if _ROW_FILE.fullmatch(path.name)]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return a file's JSON object; None where the file is absent or not whole."""
+    """Return a file's JSON object; None if the file is absent or damaged."""
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -199,9 +200,9 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write_new(target: Path, content: bytes) -> bool:
-    """Write a file whole; return False, and leave it alone, where it is there already.
+    """Write a file whole; return False, and leave it alone, if it exists.
 
-    A hard link fails where a rename would replace, and is atomic on network file systems, too.
+    A hard link fails where a rename would replace, and is also atomic on network file systems.
     """
     handle, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
     try:
@@ -217,13 +218,13 @@ def _write_new(target: Path, content: bytes) -> bool:
 
 
 @contextmanager
-def _told(target: Path) -> Iterator[None]:
-    """Turn the system's complaint into a sentence that says what is safe and how to go on."""
+def _explained(target: Path) -> Iterator[None]:
+    """Turn the system's error into a sentence with what is safe and how to resume."""
     try:
         yield
     except OSError as error:
         raise StoreError(
-            f"cannot write {target}: {error.strerror or error}; finished cells are kept, so make room or choose "
+            f"cannot write {target}: {error.strerror or error}; finished runs are kept, so make room or choose "
             "another folder with --out, and run the same command again"
         ) from error
 

@@ -1,4 +1,4 @@
-/* The sums behind aggregation.py: entry by entry over all tables, in core order, as exact as the docstrings there say.
+/* The sums behind aggregation.py: entry by entry over all tables, in core order, as exact as the docstrings there specify.
  *
  * Build switches: VALUE, a table's type, and SUM, wide enough for its sums: float and double, or int32_t and
  * int64_t. */

@@ -1,16 +1,17 @@
-"""How the host combines the cores' tables into the one they all go on from.
+"""Aggregate the cores' tables into the one from which all of them continue.
 
-`mean` is the paper's: every core counts the same, also for pairs its chunk does not hold, where it can only hand back
-what it was given. With many cores that is most of them, so a round moves a pair by a fraction of what was learned.
+`mean` is the paper's: every core has the same weight, also for pairs that its chunk does not hold, whose value it can
+only return as it was. With many cores these are most pairs, so a round moves a pair by a fraction of what was learned.
 
 `visited` is the mean over the cores whose chunk holds the pair: sum of Q_k / their number.
 `count` weighs each core by how often its chunk holds the pair: sum of n_k Q_k / sum of n_k.
-Both keep the old value of a pair that no chunk holds. Who saw more counts for more, as in importance averaging (Woo,
-Joshi, Chi: arXiv 2305.10697). There a weight grows exponentially with a core's visits, at the rate at which its table
-forgets; here it grows with the visits themselves, so that the mean over cores is one over transitions.
+Both keep the old value of a pair that no chunk holds. A core that saw a pair more often has more weight, as in
+importance averaging (Woo, Joshi, Chi: arXiv 2305.10697). There the weight grows exponentially with a core's visits, at
+the rate at which its table forgets; here it is the number of visits, so that the mean over cores is one over
+transitions.
 
 In SEQ, STR and REV a round visits a pair exactly episodes times occurrences often, and the factor cancels. In RAN
-visits are drawn; there n_k is the expected number, which is the same: known beforehand, and without a round's noise.
+visits are random; there n_k is proportional to the expected number, known beforehand and free of a round's noise.
 """
 
 import ctypes

@@ -13,5 +13,5 @@ int count_outcomes(const struct transition *records, int64_t rows, int64_t state
 void count_visits(const struct transition *records, const int64_t *starts, int64_t cores, int64_t entries,
                   int32_t *visits) {
   for (int64_t core = 0; core < cores; core++, visits += entries)
-    for (int64_t i = starts[core]; i < starts[core + 1]; i++) visits[records[i].step & 0xffff]++;
+    for (int64_t i = starts[core]; i < starts[core + 1]; i++) visits[pair_of(records[i])]++;
 }

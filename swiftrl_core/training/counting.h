@@ -1,7 +1,7 @@
-/* What the data hold: how often each pair occurs, what it earned, and where it led.
+/* Counts of a data set: how often each pair occurs, its total reward, and the states it led to.
  *
- * Everything one can learn from transitions, whose order does not matter, is in these counts; there are fewer of them
- * than rows, as a pair leads to a few states over and over. */
+ * The order of transitions does not matter, so these counts hold everything there is to learn from them; and there are
+ * fewer counts than rows, since a pair keeps leading to the same few states. */
 #ifndef SWIFTRL_COUNTING_H
 #define SWIFTRL_COUNTING_H
 
@@ -21,9 +21,9 @@ struct model {
 
 static void count_pairs(struct model *m, const struct transition *records, int64_t rows) {
   for (int64_t i = 0; i < rows; i++) {
-    uint32_t pair = records[i].step & 0xffff;
+    uint32_t pair = pair_of(records[i]);
     m->visits[pair]++;
-    m->end[pair] += !(records[i].step >> 31);
+    m->end[pair] += !ends(records[i]);
     m->rewards[pair] += (double)records[i].reward;
   }
 }
@@ -37,8 +37,7 @@ static void sort_by_pair(struct model *m, const struct transition *records, int6
     sum += bootstraps;
   }
   for (int64_t i = 0; i < rows; i++) {
-    uint32_t step = records[i].step;
-    if (!(step >> 31)) m->next[m->end[step & 0xffff]++] = (step >> 16) & 0x7fff;
+    if (!ends(records[i])) m->next[m->end[pair_of(records[i])]++] = next_of(records[i]);
   }
 }
 

@@ -246,7 +246,7 @@ def _run_rounds(
     rounds: list[int],
     report: Callable[[int, np.ndarray], None],
 ) -> tuple[np.ndarray, "_Tally"]:
-    """Return the final table (entries,), and the account of times and updates."""
+    """Load the chunks, make the rounds; return the last table (entries,), and the account of times and updates."""
     host = Synchronisation(problem)
     tally = _Tally(len(chunks.records), counting_s=host.load(chunks), loading_s=machine.load(chunks))
     table = np.zeros(problem.entries, problem.learner.dtype)
@@ -259,7 +259,7 @@ def _run_rounds(
         else:
             targets, preparing_s = host.targets(table)
             done = machine.run_round(table, episodes, targets)  # broadcast, learn, gather
-            table, averaging_s = host.combine(done.tables, table)
+            table, averaging_s = host.combine(done.tables, table)  # aggregate
             tally.add(done, episodes, averaging_s, preparing_s)
         report(episodes, table)
     return table, tally

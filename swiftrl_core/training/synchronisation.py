@@ -72,7 +72,7 @@ class BellmanTargets:
     Instead of each core adding up a pass over its chunk and sending the sums, the host computes them, since it has cut
     the data itself. Transitions of a pair that lead to the same state count as one term, so Tbar takes FrozenLake's
     host 190 products and not a million. In float64, rounded once to the number format; gamma is exact, in fixed point
-    as well. See `dpu_src/learn.h`.
+    as well. See `dpu_src/td_update.h`.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Ground of the package: errors, checks of input, files, the C compiler."""
+"""Foundations of the package: errors, checks of input, files, the C compiler."""

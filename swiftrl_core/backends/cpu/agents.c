@@ -85,7 +85,7 @@ struct step {
 static void locate(struct step *steps, const struct transition *records, int64_t transitions, int team) {
   const uint32_t bytes = (uint32_t)team * sizeof(lanes_t);
   for (int64_t i = 0; i < transitions; i++) {
-    uint32_t entry = records[i].step & 0xffff, next = records[i].step >> 31 ? N_STATES : records[i].step >> 16;
+    uint32_t entry = pair_of(records[i]), next = ends(records[i]) ? N_STATES : next_of(records[i]);
     uint32_t state = entry / N_ACTIONS, action = entry % N_ACTIONS, group = action / GROUP;
     steps[i].next = KEPT(next) * bytes;
     steps[i].entry = entry * bytes;
@@ -116,7 +116,7 @@ INLINE void learn(lanes_t *q, struct step step, const struct lane_args *args, in
 #pragma GCC unroll 8
   for (int v = 0; v < team; v++) {
     lanes_t target = bootstrapped_target(reward, largest(next + v, team), &args[v]);
-    entry[v] += step_towards(target, entry[v], &args[v]);
+    entry[v] = updated(entry[v], target, &args[v]);
     if (GROUP == 1) continue;
     lanes_t rest = vectors_at(q, step.rest[0])[v];
     for (int k = 1; k < GROUP - 1; k++) rest = larger(rest, vectors_at(q, step.rest[k])[v]);

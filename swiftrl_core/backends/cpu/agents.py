@@ -1,4 +1,4 @@
-"""Independent agents on the host's own cores: in lanes where they stay in step, else one after the other."""
+"""Independent agents on the host's own cores: in vector lanes where all take the same steps, else one by one."""
 
 import ctypes
 import time
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Population, Problem, TrainedAgents
-from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads, headers
+from swiftrl_core.backends.cpu.backend import FOLDER, available, headers
 from swiftrl_core.learner import Algorithm, Sampling
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, available_threads, load_library
 
 __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 
@@ -21,8 +21,8 @@ __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 def train(population: Population, *, threads: int | None = None) -> TrainedAgents:
     """Train all agents from tables of zeros; times are measured.
 
-    The machine's `core_s` is the time that all threads together spent computing: what the work takes on one core,
-    also where others use this machine's cores.
+    The machine's `core_s` is the computing time of all threads together: the time on one core, whatever else runs on
+    this machine.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ def train(population: Population, *, threads: int | None = None) -> TrainedAgent
     threads = available_threads() if threads is None else whole_number(threads, "threads", 1)
     run = _in_lanes if in_lanes(population) else _one_by_one
     tables = np.empty((population.agents, population.problem.entries), population.problem.learner.dtype)
-    spent, lanes = run(population, tables, threads)
+    seconds, lanes = run(population, tables, threads)
     machine = {
         "name": "this host's CPU",
         "compiler": f"zig {toolchain.compiler_version()}",
         "threads": threads,
         "lanes": lanes,
-        "core_s": spent.core_s,
+        "core_s": seconds.core_s,
     }
-    return TrainedAgents(tables, 0.0, spent.wall_s, 0.0, evidence=Evidence.MEASURED, machine=machine)
+    return TrainedAgents(tables, 0.0, seconds.wall_s, 0.0, evidence=Evidence.MEASURED, machine=machine)
 
 
 def in_lanes(population: Population) -> bool:
@@ -73,15 +73,15 @@ def _load(source: str, functions: dict, problem: Problem, flags: Sequence[str] =
 
 
 @dataclass(frozen=True)
-class _Spent:
+class _Seconds:
     """Seconds on the clock, and seconds of computing added up over threads."""
 
     wall_s: float
     core_s: float
 
 
-def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
-    """Fill the tables; return what it took and the agents in a vector."""
+def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple[_Seconds, int]:
+    """Fill the tables; return the seconds and the agents in a vector."""
     engine = compile_lanes(population.problem)
     vectors = -(-population.agents // engine.lanes())
     records, args = (np.ascontiguousarray(array) for array in (population.records, population.args))
@@ -96,13 +96,13 @@ def _in_lanes(population: Population, tables: np.ndarray, threads: int) -> tuple
             first,
             last,
         ):
-            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+            raise MemoryError("no memory for the tables of one thread of the cpu backend")
 
     return _timed(work, vectors, engine.team(), threads), engine.lanes()
 
 
-def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[_Spent, int]:
-    """Fill the tables; return what it took and 1, the agents that learn in step."""
+def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tuple[_Seconds, int]:
+    """Fill the tables; return the seconds and 1, the agents that learn in step."""
     functions = {"train_agents": (None, [POINTER] * 4 + [INT64] * 2)}
     engine = _load("agents_alone.c", functions, population.problem)
     given = (population.records, population.starts, population.args)
@@ -115,8 +115,8 @@ def _one_by_one(population: Population, tables: np.ndarray, threads: int) -> tup
     return _timed(work, population.agents, 1, threads), 1
 
 
-def _timed(work: Callable[[int, int], None], items: int, unit: int, threads: int) -> _Spent:
-    """Have threads do work(first, last) over all items, `unit` at a time; return what it took."""
+def _timed(work: Callable[[int, int], None], items: int, unit: int, threads: int) -> _Seconds:
+    """Have threads do work(first, last) over all items, `unit` at a time; return the seconds."""
 
     def part(first: int) -> float:
         start = time.thread_time()
@@ -126,4 +126,4 @@ def _timed(work: Callable[[int, int], None], items: int, unit: int, threads: int
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()
         core_s = sum(pool.map(part, range(0, items, unit)))
-        return _Spent(time.perf_counter() - start, core_s)
+        return _Seconds(time.perf_counter() - start, core_s)

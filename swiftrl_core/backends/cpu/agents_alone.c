@@ -2,7 +2,7 @@
  *
  * For agents that do not stay in step: SARSA and RAN draw random numbers and send each its own way, and agents with
  * data of their own have nothing to share. The others learn in lanes (agents.c). Includes the kernel's td_update.h and
- * nothing clever.
+ * does nothing clever.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. */
 #include <stdint.h>
@@ -19,7 +19,7 @@ static uint32_t pass(value_t *restrict q, const struct transition *restrict chun
   for (uint32_t offset = 0; offset < STRIDE; offset++)
     for (uint32_t i = offset; i < args->transitions; i += STRIDE) {
       uint32_t index = SAMPLING == SAMPLING_RAN ? lcg_below(&random_state, args->transitions) : i;
-      td_update(q, chunk[index], args, &random_state);
+      td_update(q, chunk[index], args, &random_state, 0);
     }
   return random_state;
 }

@@ -1,7 +1,6 @@
 """The `cpu` backend: virtual PIM cores trained by `engine.c`, threads with the interpreter lock released."""
 
 import ctypes
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +15,13 @@ from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, available_threads, load_library
 
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
 CACHE_LINE = 64
 FEW_CORES = 4
-"""Up to so many cores one after another are faster than lanes that mostly stand empty."""
+"""Up to this many cores run faster one after another than in lanes that are mostly empty."""
 
 
 def available() -> str | None:
@@ -44,7 +43,7 @@ def open_backend(
     early_exit : bool
         Leave out the episodes of a core's round after one that changed no bit of its table: they would change
         none either. Only for Q-learning in SEQ, STR or REV with a constant alpha, where an episode is a function of
-        the table. Results are the same in every bit; `Round.executed_updates` tells what was left out. Off for the
+        the table. Results are the same in every bit; `Round.executed_updates` counts those that were made. Off for the
         paper's setting.
 
     Raises
@@ -68,11 +67,6 @@ def open_backend(
     return CpuBackend(
         problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decaying_alpha
     )
-
-
-def available_threads() -> int:
-    """Return how many threads this process may run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def headers() -> list[Path]:
@@ -218,7 +212,7 @@ class CpuBackend:
         chunks = (self._steps, self._step_starts, self._chunks.records, self._chunks.starts)
         arrays = (*tables, *chunks, self._args, self._passes)
         if self._engine.train_teams(*_pointers(arrays), len(self._tables), first, last):
-            raise MemoryError("no memory for the tables that a thread of the cpu backend works on")
+            raise MemoryError("no memory for the tables of one thread of the cpu backend")
 
     def _train_cores(self, first: int, last: int) -> None:
         records, starts = self._chunks.records, self._chunks.starts

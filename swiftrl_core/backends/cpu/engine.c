@@ -2,14 +2,14 @@
  * LANES of them in step: 16 with AVX-512, 8 with AVX2, else 4.
  *
  * Cores are independent, so the k-th update of LANES cores is one vector operation: arithmetic costs a sixteenth, or
- * an eighth. What is left is getting at the numbers. Every core reads a row of its own table and writes an entry of it
+ * an eighth. What remains is fetching the operands. Every core reads a row of its own table and writes an entry of it
  * (lanes.h); the one store an update is the floor, a cycle.
  *
  * The arithmetic is td_rule.h itself with vectors for numbers: IEEE single precision, no contraction, the kernel's
  * order. The random numbers are those of lcg.h, drawn when the kernel draws them. So the tables agree in every bit.
  *
- * BOOTSTRAP_FROZEN (learn.h) spares an update the row: a lane reads one number of the next state, computed when the
- * pass began. So the lanes, too, take the maximum once a state and pass.
+ * With BOOTSTRAP_FROZEN (td_update.h) an update reads no row: a lane loads one number of the next state, computed when
+ * the pass began. So the lanes, like tasklets, take the maximum once per state and pass.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS, UPDATE, BOOTSTRAP as for the kernel;
  * EARLY_EXIT, 0 or 1. Every lane has the same alpha: ALPHA_SCHEDULE is left to scalar.c. */
@@ -19,11 +19,11 @@
 
 #include "layout.h"
 
-/* A group is LANES cores. A team is so many groups that take turns, update by update: while one waits for its operands,
- * the others compute. So many as keep the CPU busy, if their tables then about fit a first level cache (the limits, in
- * bytes, were found by trying), else two: three groups of 16 lanes, or four of 8, which are done sooner and wait as
- * long. (A row waits for its entries that are still on their way to the cache, and the next row often is the one just
- * written.) */
+/* A group is LANES cores. A team is a number of groups that take turns, update by update: while one waits for its
+ * operands, the others compute. As many as keep the CPU busy, provided that their tables about fit the first level
+ * cache (the limits, in bytes, were found by experiment), else two: three groups of 16 lanes, or four of 8, which
+ * finish sooner and wait as long. (A row waits for its entries that are still on their way to the cache, and the next
+ * row often is the one just written.) */
 #define TEAM (LANES == 16 ? (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2) : (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2))
 
 /* In this order: a vector of numbers first, then what the kernel does with one. */
@@ -39,14 +39,15 @@
 
 #define STRIDE (SAMPLING == SAMPLING_STR ? STR_STRIDE : 1)
 #define PAGE_BYTES 4096
-#define SHARED (UPDATE == UPDATE_VR) /* beside the tables stand two that all lanes read */
-#define AHEAD (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
+#define SHARED (UPDATE == UPDATE_VR) /* besides their own tables, all lanes read two shared ones */
+#define FROZEN (BOOTSTRAP == BOOTSTRAP_FROZEN ? (N_STATES + 1 + 15) / 16 * 16 : 0) /* whole cache lines of a lane's */
 
 /* A step: a transition of every lane as the lanes read it. Where Q(s, a) stands (lanes.h), where the row of the next
  * state does (the spare row after termination), and the reward. BOOTSTRAP_FROZEN needs no row, but the next state's
  * number, N_STATES after termination. In SEQ and STR steps are unpacked once for all episodes. In RAN every lane goes
- * its own way: steps are dealt as the lanes draw them, BLOCK at a time, then learned from. So draws wait for no table,
- * learning for no draw, and many records are fetched at once from all over the chunks. (32 beat 8 and 128.) */
+ * its own way: steps are dealt as the lanes draw them, BLOCK at a time, then learned from. So draws wait for no table
+ * and learning for no draw, and many records are fetched at once from all over the chunks. (32 was faster than 8 and
+ * 128.) */
 #define BLOCK (SAMPLING == SAMPLING_RAN ? 32 : 1)
 #define PLACE_OF(PAIR) ((PAIR) / N_ACTIONS * ROW + (PAIR) % N_ACTIONS)
 struct step {
@@ -73,7 +74,7 @@ struct team {
   value_t *before;        /* EARLY_EXIT: the tables as the last pass found them */
   const value_t *targets; /* UPDATE_VR: Tbar, and max Qbar(s, .) where a row begins; in the shape of a table */
   const value_t *values;
-  value_t *ahead;                   /* BOOTSTRAP_FROZEN: that of learn.h, state s of lane l at s * LANES + l */
+  value_t *frozen;                  /* BOOTSTRAP_FROZEN: that of struct aux, state s of lane l at s * LANES + l */
   const struct step *steps;         /* SEQ and STR: step i of group g is the one at i * groups + g */
   const struct transition *records; /* RAN: the chunks themselves */
   int64_t longest;
@@ -101,11 +102,11 @@ static void unpack_lane(struct step *steps, int64_t longest, int groups, int lan
   uint32_t origin = TABLE_AT(lane), l = lane % LANES;
   struct step *step = steps + lane / LANES;
   for (int64_t i = 0; i < longest; i++, step += groups) {
-    uint32_t word = i < length ? chunk[i].step : 0, pair = word & 0xffff;
-    uint32_t next = i >= length || word >> 31 ? N_STATES : (word >> 16) & 0x7fff;
-    step->entry[l] = (place_t)(origin + (i < length ? PLACE_OF(pair) : SPARE));
+    int fills = i < length;
+    uint32_t next = !fills || ends(chunk[i]) ? N_STATES : next_of(chunk[i]);
+    step->entry[l] = (place_t)(origin + (fills ? PLACE_OF(pair_of(chunk[i])) : SPARE));
     step->next[l] = (place_t)(BOOTSTRAP == BOOTSTRAP_FROZEN ? next : origin + next * ROW);
-    step->reward[l] = i < length ? chunk[i].reward : 0;
+    step->reward[l] = fills ? chunk[i].reward : 0;
   }
 }
 
@@ -142,35 +143,35 @@ INLINE mask_t draw_choice(mask_t terminated, words_t *random, uint32_t explore_b
 INLINE value_t *tables_of(const struct team *team, int g) { return team->tables + g * LANES * APART; }
 
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
-/* look_ahead of learn.h, for every state of every lane; nothing lies ahead of termination: x + -0 is x for every x. */
-static void look_ahead(struct team *team, int g, const struct learner_args *args) {
-  value_t *ahead = team->ahead + g * LANES * AHEAD;
+/* freeze of td_update.h, for every state of every lane; after termination it is nothing: x + -0 is x for every x. */
+static void freeze(struct team *team, int g, const struct learner_args *args) {
+  value_t *frozen = team->frozen + g * LANES * FROZEN;
   for (uint32_t s = 0; s < N_STATES; s++) {
     _Alignas(uint64_t) place_t place[LANES]; /* as `fetch` reads them */
     for (int l = 0; l < LANES; l++) place[l] = (place_t)(TABLE_AT(g * LANES + l) + s * ROW);
     lanes_t value = largest_of_rows(tables_of(team, g), fetch(place));
     if (UPDATE == UPDATE_VR) value -= team->values[s * ROW];
-    *(lanes_t *)(ahead + s * LANES) = discounted(value, args);
+    *(lanes_t *)(frozen + s * LANES) = discounted(value, args);
   }
-  for (int l = 0; l < LANES; l++) ahead[N_STATES * LANES + l] = (value_t)-0.0f;
+  for (int l = 0; l < LANES; l++) frozen[N_STATES * LANES + l] = (value_t)-0.0f;
 }
 
-/* learn of learn.h: every lane learns from its transition, out of what its pass began with. */
-INLINE void learn(struct team *team, int g, const struct step *step, mask_t choice, const struct learner_args *args) {
+/* B of every lane's next state, by now discounted. */
+INLINE lanes_t value_of_next(const struct team *team, int g, const struct step *step, mask_t choice) {
   (void)choice;
-  const value_t *all = team->ahead + g * LANES * AHEAD;
-  lanes_t ahead;
+  const value_t *frozen = team->frozen + g * LANES * FROZEN;
+  lanes_t value;
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) ahead[l] = all[step->next[l] * LANES + l];
-  lanes_t reward = *(const lanes_t *)step->reward;
-  lanes_t target = (UPDATE == UPDATE_VR ? load_shared(team->targets, step->entry, g * LANES) : reward) + ahead;
-  places_t entry = fetch(step->entry);
-  lanes_t old = load_entries(tables_of(team, g), entry);
-  store_entries(tables_of(team, g), entry, old + step_towards(target, old, args));
+  for (int l = 0; l < LANES; l++) value[l] = frozen[step->next[l] * LANES + l];
+  return value;
 }
 #else
-/* Q(s', .) becomes one number: the largest, or that of SARSA's choice. */
-INLINE lanes_t value_of_next(const value_t *tables, places_t next, mask_t choice) {
+/* B of every lane's next state: the largest of its row, or the entry of SARSA's choice. After termination the spare row
+ * stands for the next one: r + gamma * 0 is r. (It is +0 for an r of -0, but no entry that learns from either can
+ * tell.) */
+INLINE lanes_t value_of_next(const struct team *team, int g, const struct step *step, mask_t choice) {
+  const value_t *tables = tables_of(team, g);
+  places_t next = fetch(step->next);
 #if ALGORITHM == ALGORITHM_Q_LEARNING
   (void)choice;
   return largest_of_rows(tables, next);
@@ -182,23 +183,18 @@ INLINE lanes_t value_of_next(const value_t *tables, places_t next, mask_t choice
   return value;
 #endif
 }
+#endif
 
-/* td_update of td_update.h, or in UPDATE_VR learn of learn.h: every lane learns from its transition. After termination
- * the spare row stands for the next one: r + gamma * 0 is r. (It is +0 for an r of -0, but no entry that learns from
- * either can tell.) */
+/* td_update of td_update.h: every lane learns from its transition. */
 INLINE void learn(struct team *team, int g, const struct step *step, mask_t choice, const struct learner_args *args) {
   value_t *tables = tables_of(team, g);
-  lanes_t reward = *(const lanes_t *)step->reward, value = value_of_next(tables, fetch(step->next), choice);
-  if (UPDATE == UPDATE_VR) {
-    reward = load_shared(team->targets, step->entry, g * LANES);
-    value -= load_shared(team->values, step->next, g * LANES);
-  }
+  lanes_t value = value_of_next(team, g, step, choice), reward = *(const lanes_t *)step->reward;
+  if (UPDATE == UPDATE_VR) reward = load_shared(team->targets, step->entry, g * LANES);
+  if (UPDATE == UPDATE_VR && BOOTSTRAP == BOOTSTRAP_CURRENT) value -= load_shared(team->values, step->next, g * LANES);
   lanes_t target = bootstrapped_target(reward, value, args);
   places_t entry = fetch(step->entry);
-  lanes_t old = load_entries(tables, entry);
-  store_entries(tables, entry, old + step_towards(target, old, args));
+  store_entries(tables, entry, updated(load_entries(tables, entry), target, args));
 }
-#endif
 
 #if SAMPLING == SAMPLING_RAN
 /* A draw from 0 .. length - 1 in every lane: x % n = x - n * floor(x / n). With m = floor((2^32 - 1) / n), the upper
@@ -221,10 +217,10 @@ INLINE void deal(struct team *team, int g, int groups, int64_t i, const struct l
   words_t packed, reward;
   load_records(&packed, &reward, team->records, at);
   reward &= (words_t)draws;
-  mask_t terminated = (mask_t)packed >> 31 | ~draws;
-  words_t pair = packed & 0xffff;
+  mask_t terminated = ENDS_IN((mask_t)packed) | ~draws;
+  words_t pair = PAIR_IN(packed);
   words_t entry = choose_words(draws, PLACE_OF(pair), (words_t){0} + SPARE) + group->origin;
-  words_t next = choose_words(terminated, (words_t){0} + N_STATES, packed >> 16 & 0x7fff);
+  words_t next = choose_words(terminated, (words_t){0} + N_STATES, NEXT_IN(packed));
   if (BOOTSTRAP != BOOTSTRAP_FROZEN) next = next * ROW + group->origin;
   struct step *step = &team->dealt[i % BLOCK * groups + g];
   *(lanes_t *)step->reward = (lanes_t)reward;
@@ -253,9 +249,9 @@ INLINE void update(struct team *team, int g, int groups, int64_t i, const struct
 }
 #endif
 
-/* Steps first, first + STRIDE, .. below last of a whole team, in turns. These are unrolled, since a CPU guesses from an
- * instruction's address which store a load must wait for: with instructions of its own a group waits for itself, not
- * for the one before it. */
+/* Steps first, first + STRIDE, .. below last of a whole team, interleaved. They are unrolled, since a CPU predicts
+ * from an instruction's address which store a load must wait for: with instructions of its own a group waits for
+ * itself, not for the one before it. */
 INLINE void in_turns(struct team *team, int64_t first, int64_t last, const struct learner_args *args,
                      void (*work)(struct team *, int, int, int64_t, const struct learner_args *)) {
   if (team->groups < TEAM) {
@@ -272,7 +268,7 @@ INLINE void in_turns(struct team *team, int64_t first, int64_t last, const struc
 /* One episode of a whole team. */
 static void pass(struct team *team, const struct learner_args *args) {
 #if BOOTSTRAP == BOOTSTRAP_FROZEN
-  for (int g = 0; g < team->groups; g++) look_ahead(team, g, args);
+  for (int g = 0; g < team->groups; g++) freeze(team, g, args);
 #endif
 #if SAMPLING == SAMPLING_RAN
   for (int64_t first = 0; first < team->longest; first += BLOCK) {
@@ -286,8 +282,8 @@ static void pass(struct team *team, const struct learner_args *args) {
 }
 
 /* Count a pass for every lane that does not rest yet. A pass of SEQ or STR Q-learning is a function of the table alone,
- * so one that left the table as it was would do so for ever: then the lane rests, and its passes stand for nothing.
- * (Single updates may well have moved an entry and moved it back.) Returns whether any lane still moves. */
+ * so one that left the table unchanged would do so for ever: then the lane rests, and its further passes count for
+ * nothing. (Single updates may well have moved an entry and moved it back.) Returns whether any lane still moves. */
 static int count_pass(struct team *team, int g) {
   struct group *group = &team->group[g];
   int moves = 0;
@@ -326,7 +322,7 @@ static void widen(value_t *wide, const value_t *table) {
   memset(wide + SPARE, 0, N_ACTIONS * sizeof(value_t));
 }
 
-/* keep_values of learn.h, where the rows of a widened table begin. */
+/* keep_values of td_update.h, where the rows of a widened table begin. */
 static void keep_values(value_t *values, const value_t *table) {
   for (int64_t s = 0; s < N_STATES; s++) {
     const value_t *row = table + s * N_ACTIONS;
@@ -372,14 +368,14 @@ static void finish(const struct team *team, int64_t number, value_t *local, stru
   }
 }
 
-/* Train the cores of teams first .. last - 1 from `table`, with `targets` beside it in UPDATE_VR; core c's own ends at
+/* Train the cores of teams first .. last - 1 from `table`, in UPDATE_VR with `targets`; core c's own ends at
  * local + c * N_STATES * N_ACTIONS. Coefficients and episodes are those of the first of these cores. Returns 0, or -1
  * where memory is short. */
 int train_teams(const value_t *table, const value_t *targets, value_t *local, const struct step *steps,
                 const int64_t *step_starts, const struct transition *records, const int64_t *starts,
                 struct learner_args *args, int64_t *passes, int64_t cores, int64_t first, int64_t last) {
   /* Whole pages, so that where the tables fall in the cache, and with it the speed, is the same in every process. */
-  size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * AHEAD) * sizeof(value_t);
+  size_t bytes = (((1 + EARLY_EXIT) * TEAM * LANES + 2 * SHARED) * TABLE + TEAM * LANES * FROZEN) * sizeof(value_t);
   value_t *tables = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
   if (!tables) return -1;
   value_t *shared_targets = tables + (1 + EARLY_EXIT) * TEAM * LANES * TABLE, *values = shared_targets + TABLE;
@@ -397,7 +393,7 @@ int train_teams(const value_t *table, const value_t *targets, value_t *local, co
                       .before = tables + TEAM * LANES * TABLE,
                       .targets = shared_targets,
                       .values = values,
-                      .ahead = shared_targets + 2 * SHARED * TABLE};
+                      .frozen = shared_targets + 2 * SHARED * TABLE};
   for (int64_t number = first; number < last; number++) {
     if (SAMPLING != SAMPLING_RAN) team.steps = steps + step_starts[number];
     team.records = records + starts[number * TEAM * LANES];

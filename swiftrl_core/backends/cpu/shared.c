@@ -1,8 +1,9 @@
-/* A baseline: threads learn in one table, without locks, each from its own chunk.
+/* A baseline: threads update one table without locks, each from its own chunk.
  *
- * The rule is the kernel's (td_rule.h, td_update.h), the random numbers too. What a thread reads depends on which thread
- * came first, and two updates of one entry at once lose one of them, so a run of several threads does not repeat.
- * Entries are read and written by relaxed atomic operations: plain loads and stores to the CPU, but defined in C.
+ * The rule is the kernel's (td_rule.h, td_update.h), the random numbers too. What a thread reads depends on which
+ * thread came first, and two updates of one entry at once lose one of them, so a run of several threads does not
+ * repeat. Entries are read and written by relaxed atomic operations: plain loads and stores to the CPU, but defined in
+ * C.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. */
 #include <stdint.h>
@@ -20,17 +21,16 @@ static inline value_t peek(const value_t *entry) {
 
 static inline void poke(value_t *entry, value_t value) { __atomic_store(entry, &value, __ATOMIC_RELAXED); }
 
+/* td_update of td_update.h. The copy of a row is a table of one state. */
 static void update(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
-  value_t *entry = entry_of(t, q);
-  value_t target = t.reward;
-  if (!(t.step >> 31)) {
+  value_t *entry = entry_of(t, q), target = t.reward;
+  if (!ends(t)) {
     value_t row[N_ACTIONS];
-    const value_t *next = &q[((t.step >> 16) & 0x7fff) * N_ACTIONS];
+    const value_t *next = row_of(next_of(t), q);
     for (uint32_t a = 0; a < N_ACTIONS; a++) row[a] = peek(&next[a]);
-    target = bootstrapped_target(t.reward, value_of_next(row, args, random_state), args);
+    target = bootstrapped_target(t.reward, value_of_next(0, row, args, random_state, 0), args);
   }
-  value_t old = peek(entry);
-  poke(entry, old + step_towards(target, old, args));
+  poke(entry, updated(peek(entry), target, args));
 }
 
 /* What one thread does: args->episodes passes over its chunk. */

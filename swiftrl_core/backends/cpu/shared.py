@@ -30,7 +30,7 @@ def open_backend(problem: Problem, cores: int) -> "SharedTableBackend":
 
 
 class SharedTableBackend:
-    """Trains one table with many threads; times are measured, from when all threads stand ready to the last's end."""
+    """Trains one table with many threads; times are measured from when all are ready until the last ends."""
 
     name = "cpu-shared"
     evidence = Evidence.MEASURED

@@ -1,4 +1,4 @@
-"""Independent agents on a GPU: the `gpu` backend's kernel, a lane an agent, with arguments of its own for each."""
+"""Independent agents on a GPU: the `gpu` backend's kernel with one lane, and its own arguments, for each agent."""
 
 from dataclasses import dataclass, field
 

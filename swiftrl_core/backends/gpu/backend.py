@@ -15,7 +15,7 @@ THREADS = 128
 """Threads of a block, in kernels whose threads have nothing to do with lanes."""
 
 VISITS_BYTES = 2
-"""Of an entry of `struct beside`'s visits in learn.h."""
+"""Of an entry of `struct aux`'s visits in td_update.h."""
 
 ROUNDED = ("rises", "falls", "odds")
 """What mean.cu keeps of each segment in FP32, besides its sum."""
@@ -47,9 +47,7 @@ class GpuBackend:
         self._entry_bytes = problem.learner.dtype.itemsize
         self._shared_bytes = shared_bytes(problem) if tables == Tables.IN_SHARED_MEMORY else 0
         self._buffers = {}
-        self._mean: np.ndarray | None = (
-            None  # what the buffer `table` holds, if that is the last round's mean
-        )
+        self._mean: np.ndarray | None = None  # of the last round, while the buffer `table` holds it
         device.build(problem, tables)
 
     def load(self, chunks: Chunks) -> float:
@@ -127,7 +125,7 @@ class GpuBackend:
         return sizes
 
     def _sizes_beside(self) -> dict[str, int]:
-        """Return the bytes of what learn.h keeps beside the tables."""
+        """Return the bytes of the auxiliary tables: `struct aux` of td_update.h."""
         learner, entries, states = self._problem.learner, self._problem.entries, self._problem.n_states
         vr = learner.update == Update.VR
         visits = -(-self._cores // LANES) * LANES * entries * VISITS_BYTES
@@ -136,7 +134,7 @@ class GpuBackend:
             "targets": vr * entries * self._entry_bytes,
             "values": vr * states * self._entry_bytes,
             "visits": learner.decaying_alpha * visits,
-            "ahead": apart * self._cores * states * self._entry_bytes,
+            "frozen": apart * self._cores * states * self._entry_bytes,
         }
 
     def _warm_up(self) -> None:
@@ -155,7 +153,7 @@ class GpuBackend:
             items = self._cores * self._problem.entries
             self._launch("start_tables", items, THREADS, ["table", "tables", self._cores])
         arguments = ["table", "tables", "records", "tile_starts", "args", self._cores, episodes]
-        arguments += ["targets", "values", "visits", "ahead"]
+        arguments += ["targets", "values", "visits", "frozen"]
         self._launch("train", self._cores, LANES, arguments, self._shared_bytes)
 
     def _average(self) -> None:
@@ -177,7 +175,7 @@ class GpuBackend:
             )
 
     def _local_tables(self) -> np.ndarray:
-        """Return every core's table, core by core, as tables in global memory stand already."""
+        """Return every core's table, core by core, the order that tables in global memory have already."""
         if self._tables == Tables.IN_GLOBAL_MEMORY:
             return self._download("tables", self._cores)
         items = self._cores * self._problem.entries
@@ -190,7 +188,7 @@ class GpuBackend:
         return tables
 
     def _launch(self, kernel: str, items: int, threads: int, arguments: list, shared: int = 0) -> None:
-        """Start a kernel with a thread an item; a name among the arguments stands for the buffer so called."""
+        """Start a kernel with a thread an item; a string among the arguments is the name of a buffer."""
         values = [self._buffers[value] if isinstance(value, str) else value for value in arguments]
         self._device.launch(kernel, max(1, -(-items // threads)), threads, values, shared)
 

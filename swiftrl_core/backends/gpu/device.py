@@ -1,4 +1,4 @@
-"""The GPU as the backend needs it: memory, launches and a clock. The one module that touches CuPy."""
+"""Memory, launches and clock of the GPU: the only module that uses CuPy."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,9 +12,9 @@ from swiftrl_core.util.errors import SwiftRLError
 
 
 class Device(Protocol):
-    """What `GpuBackend` asks of a machine; tests put a host in its place.
+    """The operations that `GpuBackend` needs of a machine; in tests the host performs them.
 
-    A buffer is an opaque handle to device memory. All work happens in the order it was asked for.
+    A buffer is an opaque handle to device memory. All work is done in the order of the calls.
     """
 
     shared_limit: int
@@ -30,7 +30,7 @@ class Device(Protocol):
         """Copy a host array to the front of a buffer."""
 
     def download(self, buffer, array: np.ndarray) -> None:
-        """Fill a host array from the front of a buffer; when this returns, all work so far is done."""
+        """Fill a host array from the front of a buffer; on return all work so far is done."""
 
     def launch(
         self, kernel: str, blocks: int, threads: int, arguments: Sequence, shared_bytes: int = 0
@@ -38,7 +38,7 @@ class Device(Protocol):
         """Start a kernel. Arguments are buffers and integers; an integer is the kernel's `uint32_t`."""
 
     def mark(self):
-        """Return a point in time: when all work asked for so far will be done."""
+        """Return a point in time, that at which all work so far will be done."""
 
     def seconds(self, start, stop) -> float:
         """Return the seconds between two marks, waiting for the second."""
@@ -47,7 +47,7 @@ class Device(Protocol):
         """Return the machine's name and versions, for a manifest."""
 
     def release(self) -> None:
-        """Give memory back to the machine, once no buffer is held."""
+        """Release the memory of all buffers that nobody holds any more."""
 
 
 def unavailable_reason() -> str | None:

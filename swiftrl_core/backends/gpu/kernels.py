@@ -11,17 +11,16 @@ from pathlib import Path
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.util.errors import CompileError
-from swiftrl_core.util.files import atomic_path
-from swiftrl_core.util.toolchain import cache_directory
+from swiftrl_core.util.toolchain import cache_directory, cached
 
 FOLDER = Path(__file__).resolve().parent
 SOURCE = '#include "learner.cu"\n#include "mean.cu"\n'
 IEEE_OPTIONS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
-"""One rounding an operation and subnormals kept: what `dpu_src/td_update.h` asks of a compiler."""
+"""One rounding for each operation and subnormals kept: what `dpu_src/td_update.h` asks of a compiler."""
 
 READ_FROM_L2 = "--ptxas-options=--def-load-cache=cg"
-"""Where all lanes share one table, they must not read it through a multiprocessor's own cache: L1 does not hear what
-other multiprocessors wrote, and a lane would go on learning from values of the launch's first moments."""
+"""Where all lanes share one table, they must not read it through a multiprocessor's own cache: L1 does not see what
+other multiprocessors write, and a lane would keep learning from the values at the start of the launch."""
 
 LANES = 32
 """Virtual cores in a warp, which is a block: LANES of tile.h."""
@@ -92,7 +91,7 @@ def compile_kernels(problem: Problem, tables: Tables, target: str) -> bytes:
     Raises
     ------
     CompileError
-        If NVRTC fails; the text ends with what it said.
+        If NVRTC fails; the text ends with its output.
     """
     from cuda.bindings import nvrtc
 
@@ -103,8 +102,8 @@ def compile_kernels(problem: Problem, tables: Tables, target: str) -> bytes:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            said = log.rstrip(b"\0").decode().strip() or status.name
-            raise CompileError(f"the GPU kernels do not compile for {target}: {said}")
+            message = log.rstrip(b"\0").decode().strip() or status.name
+            raise CompileError(f"the GPU kernels do not compile for {target}: {message}")
         if target.startswith("compute_"):
             return _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
         return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
@@ -121,21 +120,18 @@ def cubin(problem: Problem, tables: Tables, target: str) -> Path:
     for path in headers():
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     file = cache_directory() / digest.hexdigest()[:32] / f"learner.{target}.cubin"
-    if not file.exists():
-        with atomic_path(file) as temporary:
-            temporary.write_bytes(compile_kernels(problem, tables, target))
-    return file
+    return cached(file, lambda path: path.write_bytes(compile_kernels(problem, tables, target)))
 
 
 def _checked(answer: tuple):
     status, value = answer
     if status != type(status).NVRTC_SUCCESS:
-        raise CompileError(f"NVRTC answers {status.name}: the installation of CUDA does not work")
+        raise CompileError(f"NVRTC failed with {status.name}: check the installation of CUDA")
     return value
 
 
 def _read(size, read, program) -> bytes:
-    """Return what NVRTC holds behind a pair of functions, one for its size, one that fills a buffer."""
+    """Return bytes of NVRTC by its pair of functions, one for their number, one that fills a buffer."""
     buffer = bytearray(_checked(size(program)))
     read(program, buffer)
     return bytes(buffer)

@@ -10,6 +10,7 @@ from swiftrl_core.backends.pim.dealing import compile_dealing, deal
 from swiftrl_core.backends.pim.kernels import compile_learner
 from swiftrl_core.backends.pim.platforms import runs_on_hardware
 from swiftrl_core.backends.pim.sampled import open_sampled
+from swiftrl_core.dpusim.timing import resolve_hardware
 from swiftrl_core.learner import Update
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.errors import SwiftRLError
@@ -61,7 +62,9 @@ def open_backend(
         If there is no such kernel, the learner cannot use so many tasklets, the table does not fit, or there are not
         enough DPUs.
     """
-    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=runs_on_hardware())
+    for_hardware = runs_on_hardware()
+    chip = resolve_hardware(None if for_hardware else hardware).chip
+    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=for_hardware, chip=chip)
     dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
     return PimBackend(problem, dpus, tasklets, kernel)
 
@@ -109,10 +112,10 @@ class PimBackend:
         seconds = 0.0
         if self._problem.learner.frozen_bootstrap:
             start = time.perf_counter()
-            dealt = deal(self._problem, chunks, self._tasklets)
+            partition = deal(self._problem, chunks, self._tasklets)
             seconds = time.perf_counter() - start
-            transfers[TRANSITIONS] = [dealt.core(core) for core in range(chunks.cores)]
-            transfers["shares"] = list(dealt.shares)
+            transfers[TRANSITIONS] = [partition.core(core) for core in range(chunks.cores)]
+            transfers["shares"] = list(partition.shares)
         longest = max(chunk.nbytes for chunk in transfers[TRANSITIONS])
         if longest + self._tables_down * self._table_bytes > MRAM_BYTES:
             raise SwiftRLError(

@@ -1,4 +1,4 @@
-"""One set of DPUs, on UPMEM hardware or on the simulator, with one API: the only place that knows which.
+"""One set of DPUs, on UPMEM hardware or on the simulator, with one API.
 
 On hardware the SDK's Python binding (`dpu`, SDK 2021.3 and later) does the work and a clock measures it; elsewhere
 the simulator's `DpuSet` does, and its ledger of simulated seconds takes the clock's place. What the SDK's binding

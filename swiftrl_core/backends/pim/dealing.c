@@ -1,5 +1,5 @@
-/* Deals chunks out to tasklets, pair by pair; see dealing.py. Rewards are moved as 32-bit words, whatever they mean, so
- * one build serves all number formats: NUMBER_FORMAT is that of INT32. */
+/* Partitions chunks among tasklets, pair by pair; see dealing.py. Rewards are copied as 32-bit words, whatever they
+ * mean, so one build serves all number formats: NUMBER_FORMAT is that of INT32. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ union word {
   struct outcome outcome;
 };
 
-/* What is known of a pair of the chunk at hand. */
+/* A pair of the current chunk. */
 struct pair {
   uint32_t transitions;
   uint32_t tasklet;
@@ -22,7 +22,7 @@ struct pair {
 static int64_t count(struct pair *pairs, int64_t entries, const struct transition *chunk, int64_t length) {
   int64_t held = 0;
   memset(pairs, 0, (size_t)entries * sizeof(*pairs));
-  for (int64_t i = 0; i < length; i++) held += pairs[chunk[i].step & 0xffff].transitions++ == 0;
+  for (int64_t i = 0; i < length; i++) held += pairs[pair_of(chunk[i])].transitions++ == 0;
   return held;
 }
 
@@ -42,7 +42,7 @@ static void order_by_length(uint32_t *order, uint32_t *behind, const struct pair
     if (pairs[p].transitions) order[behind[pairs[p].transitions]++] = (uint32_t)p;
 }
 
-/* Give each pair to the tasklet with the least to do so far, of equals to the first; `shares` becomes where each
+/* Give each pair to the tasklet with the least work so far, the first of equals; `shares` becomes where each
  * begins. */
 static void choose_tasklets(struct pair *pairs, const uint32_t *order, int64_t held, uint32_t *shares,
                             int64_t tasklets) {
@@ -71,8 +71,8 @@ static void write_words(union word *words, struct pair *pairs, int64_t entries, 
     reached[pairs[p].tasklet] += pairs[p].transitions + 1;
   }
   for (int64_t i = 0; i < length; i++) {
-    uint32_t step = chunk[i].step, next = step >> 31 ? states : (step >> 16) & 0x7fff;
-    words[pairs[step & 0xffff].place++].outcome = (struct outcome){next, chunk[i].reward};
+    uint32_t next = ends(chunk[i]) ? states : next_of(chunk[i]);
+    words[pairs[pair_of(chunk[i])].place++].outcome = (struct outcome){next, chunk[i].reward};
   }
 }
 

@@ -1,9 +1,9 @@
-"""A chunk dealt out to the tasklets of a DPU, by state-action pairs: what `dpu_src/tasklet_learner.c` reads.
+"""Partition a chunk among the tasklets of a DPU by state-action pairs, as `dpu_src/tasklet_learner.c` reads it.
 
 Each pair's transitions go to one tasklet, in the chunk's order, as a run (`struct run` of layout.h): its head, then its
 outcomes, 8 bytes each. Pairs go out by longest processing time first: the one with the most transitions to the tasklet
 with the least to do so far, then the next. The busiest tasklet then has at most 4/3 of the least possible (Graham,
-SIAM J. Appl. Math. 17, 1969). The result of learning does not depend on how pairs are dealt, the time does.
+SIAM J. Appl. Math. 17, 1969). The partition changes the time of learning, not its result.
 """
 
 import ctypes
@@ -65,7 +65,7 @@ def deal(problem: Problem, chunks: Chunks, tasklets: int) -> Dealt:
     arrays = (words, starts, shares, records, first)
     sizes = (chunks.cores, problem.entries, problem.n_states, tasklets, int(chunks.lengths.max()))
     if compile_dealing().deal_chunks(*(array.ctypes.data for array in arrays), *sizes):
-        raise MemoryError(f"no memory to deal out chunks of {problem.entries:,} pairs")
+        raise MemoryError(f"no memory to partition chunks of {problem.entries:,} pairs")
     return Dealt(words, starts, shares)
 
 
@@ -84,7 +84,7 @@ def _of(chunks: Chunks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compile_dealing() -> ctypes.CDLL:
-    """Return dealing.c, compiled. Whoever times the dealing does this first."""
+    """Return dealing.c, compiled; call it before you time a partition."""
     functions = {
         "count_words": (INT32, [POINTER] * 3 + [INT64] * 2),
         "deal_chunks": (INT32, [POINTER] * 5 + [INT64] * 5),

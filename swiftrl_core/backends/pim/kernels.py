@@ -34,7 +34,7 @@ MOST_TASKLETS = 24
 
 
 def compile_learner(
-    problem: Problem, tasklets: int = 1, *, kernel: str = "paper", for_hardware: bool
+    problem: Problem, tasklets: int = 1, *, kernel: str = "paper", for_hardware: bool, chip: str = "v1A"
 ) -> Path:
     """Return the ELF of a problem's learner kernel, from the cache where it was built before.
 
@@ -50,20 +50,22 @@ def compile_learner(
         As in the paper, or with every step of `tuning` that saves this learner something: the same bits.
     for_hardware : bool
         Build with the UPMEM SDK's compiler rather than for the simulator.
+    chip : {"v1A", "v1B"}
+        Of the simulated server.
 
     Raises
     ------
     SwiftRLError
         If there is no such kernel, there are not that many tasklets or the learner cannot use them, the Q-table does
-        not fit a DPU's WRAM beside what they need, or the compiler fails.
+        not fit a DPU's WRAM next to what they need, or the compiler fails.
     """
     check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
     if not problem.learner.frozen_bootstrap:
-        return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware)
+        return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware, chip=chip)
     macros = tuning.switches(problem, steps_of(problem, kernel), _room(problem))
     macros["BLOCK_BYTES"] = _block_bytes(problem, tasklets)
-    return _compile(TASKLET_LEARNER, problem, tasklets, macros, for_hardware=for_hardware)
+    return _compile(TASKLET_LEARNER, problem, tasklets, macros, for_hardware=for_hardware, chip=chip)
 
 
 def steps_of(problem: Problem, kernel: str) -> tuple[tuning.Step, ...]:
@@ -77,10 +79,11 @@ def compile_steps(
     source: Path | None = None,
     *,
     for_hardware: bool = False,
+    chip: str = "v1A",
 ) -> Path:
     """Return the ELF of `learner.c`, or of a source that includes it, with some steps of `tuning` built in."""
     macros = tuning.switches(problem, steps, _room(problem))
-    return _compile(source or LEARNER, problem, 1, macros, for_hardware=for_hardware)
+    return _compile(source or LEARNER, problem, 1, macros, for_hardware=for_hardware, chip=chip)
 
 
 def check_tasklets(learner: Learner, tasklets: int) -> None:
@@ -88,8 +91,8 @@ def check_tasklets(learner: Learner, tasklets: int) -> None:
     whole_number(tasklets, "tasklets", 1, MOST_TASKLETS)
     if tasklets != 1 and not learner.frozen_bootstrap:
         raise SwiftRLError(
-            f"tasklets is {tasklets}: with bootstrap current each update needs the one before, which leaves work for 1 "
-            "tasklet a DPU; use --tasklets 1, or --bootstrap frozen"
+            f"tasklets is {tasklets}: with bootstrap current each update depends on the one before, so only 1 tasklet "
+            "of a DPU can learn; use --tasklets 1, or --bootstrap frozen"
         )
 
 
@@ -128,28 +131,30 @@ def most_agents(problem: Problem) -> int:
 
 
 def largest_table_bytes() -> int:
-    """Return how many bytes of Q-table fit beside the stack, the DMA block and the runtime's variables."""
+    """Return how many bytes of Q-table fit next to the stack, the DMA block and the runtime's variables."""
     return WRAM_BYTES - STACK_BYTES - constant("DMA_BLOCK_BYTES") - RESERVED_WRAM_BYTES
 
 
 def _check_table_fits(problem: Problem) -> None:
-    needed, room = 4 * problem.entries + _bytes_beside(problem), largest_table_bytes()
+    needed, room = 4 * problem.entries + _auxiliary_bytes(problem), largest_table_bytes()
     if needed > room:
-        beside = ", with what the learner keeps beside it," if _bytes_beside(problem) else ""
+        auxiliary = ", with the learner's other arrays," if _auxiliary_bytes(problem) else ""
         table = f"{problem.n_states:,} states x {problem.n_actions} actions"
         raise SwiftRLError(
-            f"a Q-table of {table}{beside} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
+            f"a Q-table of {table}{auxiliary} takes {needed:,} bytes, but a DPU's WRAM has room for {room:,}: use a "
             "smaller environment, or --backend cpu"
         )
 
 
 def _room(problem: Problem) -> int:
-    """Return the bytes of WRAM beside the table and what the learner keeps beside it."""
-    return largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _bytes_beside(problem)
+    """Return the bytes of WRAM that the table and the learner's other arrays leave."""
+    return (
+        largest_table_bytes() + constant("DMA_BLOCK_BYTES") - 4 * problem.entries - _auxiliary_bytes(problem)
+    )
 
 
-def _bytes_beside(problem: Problem) -> int:
-    """Return the WRAM that `struct beside` of learn.h points to."""
+def _auxiliary_bytes(problem: Problem) -> int:
+    """Return the bytes of the learner's other arrays: what `struct aux` of td_update.h points to."""
     of_vr = 4 * (problem.entries + problem.n_states) if problem.learner.update == Update.VR else 0
     of_decay = 2 * problem.entries if problem.learner.decaying_alpha else 0
     return of_vr + of_decay + (4 * (problem.n_states + 1) if problem.learner.frozen_bootstrap else 0)
@@ -157,14 +162,14 @@ def _bytes_beside(problem: Problem) -> int:
 
 def _block_bytes(problem: Problem, tasklets: int) -> int:
     """Return how much of WRAM each tasklet has for its transitions: all that is left, up to a DMA transfer."""
-    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _bytes_beside(problem)
+    room = WRAM_BYTES - RESERVED_WRAM_BYTES - 4 * problem.entries - _auxiliary_bytes(problem)
     each = STACK_BYTES + TASKLET_BYTES
     block = min(room // tasklets - each, constant("DMA_BLOCK_BYTES")) // 8 * 8
     if block < LEAST_BLOCK_BYTES:
         most = room // (each + LEAST_BLOCK_BYTES)
         raise SwiftRLError(
-            f"tasklets is {tasklets}: beside a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
-            f"and what the learner keeps, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
+            f"tasklets is {tasklets}: next to a Q-table of {problem.n_states:,} states x {problem.n_actions} actions "
+            f"and the learner's other arrays, a DPU's WRAM has room for {most}; use --tasklets {most} or fewer"
         )
     return block
 
@@ -176,11 +181,14 @@ def _compile(
     sizes: dict[str, object] | None = None,
     *,
     for_hardware: bool,
+    chip: str = "v1A",
 ) -> Path:
     defines = problem.switches | (sizes or {})
     if for_hardware:
         return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
-    return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])
+    return compile_kernel(
+        source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY], chip=chip
+    )
 
 
 def _compile_with_sdk(source: Path, defines: dict[str, object]) -> Path:

@@ -49,7 +49,7 @@ def allocate(
             there = _free_dpus(sdk)
             if there:
                 raise SwiftRLError(
-                    f"asked for {nr_dpus} DPUs, this machine has {there} free ({error_text(error)}); "
+                    f"{nr_dpus} DPUs were requested, but this machine has {there} free ({error_text(error)}); "
                     "ask for fewer, or choose platform='simulator'"
                 ) from error
             reason = _nothing_free(error)
@@ -76,7 +76,7 @@ def _free_dpus(sdk: ModuleType) -> int:
     """Return how many DPUs could be allocated, by allocating them all for a moment."""
     try:
         everything = sdk.DpuSet(nr_dpus=sdk.ALLOCATE_ALL, profile=ON_HARDWARE)
-    except sdk.DpuError:  # the SDK's way to say that there is none
+    except sdk.DpuError:  # how the SDK reports that there is none
         return 0
     there = len(everything)
     everything.free()
@@ -87,7 +87,7 @@ def _find_sdk() -> tuple[ModuleType | None, str]:
     """Return the SDK's Python package, or None and the reason why it cannot be used."""
     overriding = [entry for entry in os.environ.get("UPMEM_PROFILE", "").split(",") if "backend=" in entry]
     if overriding and overriding[-1].strip() != ON_HARDWARE:
-        return None, f"UPMEM_PROFILE says {overriding[-1].strip()}, which is not hardware"
+        return None, f"UPMEM_PROFILE sets {overriding[-1].strip()}, which is not hardware"
     try:
         sdk = importlib.import_module("dpu")
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def _sdk_libraries() -> Iterator[str]:
 
 
 def simulation_notice(hardware: str | None) -> str | None:
-    """Return a line that says that DPUs will be simulated, which server, and why; None where there is hardware.
+    """Return a line that announces which server will be simulated, and why; None if there is hardware.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def error_text(error: Exception) -> str:
 
 @contextmanager
 def explained(what: str, error_type: type[Exception]) -> Iterator[None]:
-    """Turn an error of the SDK or the simulator into a sentence that says what was being done."""
+    """Turn an error of the SDK or the simulator into a sentence that names the operation that failed."""
     try:
         yield
     except error_type as error:

@@ -1,4 +1,4 @@
-"""From the paper's kernel to a fast one: which switches of `dpu_src/tuning.h` a build sets.
+"""The steps from the paper's kernel to a fast one, which are switches of `dpu_src/tuning.h`.
 
 Every step leaves each bit of a table as it was. `swiftrl_core.experiments.kernel_study` measures what a step saves.
 """
@@ -15,7 +15,7 @@ from swiftrl_core.learner.layout import constant
 from swiftrl_core.util.errors import SwiftRLError
 
 KERNELS = ("paper", "tuned")
-"""As the paper's figures have it, and with all steps that save this learner something."""
+"""The kernel of the paper's figures, and the one with all steps that save this learner something."""
 TRANSITION_BYTES = 8
 
 
@@ -39,7 +39,7 @@ def steps(problem: Problem, kernel: str, room: int) -> tuple[Step, ...]:
     problem : Problem
     kernel : {"paper", "tuned"}
     room : int
-        Bytes of WRAM beside the table and what the learner keeps beside it, for transitions and kept maxima.
+        Bytes of WRAM that the table and the learner's other arrays leave to transitions and kept maxima.
 
     Raises
     ------

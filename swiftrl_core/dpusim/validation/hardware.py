@@ -196,7 +196,7 @@ def whole_kernels(path: Path) -> Section:
             f"Judged: rows with 1, 16 and 64 DPUs from {JUDGED_FROM_MS:g} ms on. The stated interval comes from rows "
             f"with {CALIBRATING_DPUS} DPUs, the launch latency from {', '.join(LAUNCH_KERNELS)}.",
             *(f"Stated for kernels that {STATED[kind]}" for kind in ("compute", "streaming")),
-            "slope: cycles a unit of work, from lines through the rows: what is left when the launch is taken away.",
+            "slope: cycles per unit of work, from lines through the rows, which leave the launch latency out.",
         ),
     )
 

@@ -29,7 +29,7 @@ def second_server_dma() -> DmaTiming:
 
 
 def loop_cycles(loop: published.MeasuredLoop, dma: DmaTiming | None = None, mode: str = "fast") -> float:
-    """Simulate a loop; return its cycles an element of the DPU."""
+    """Simulate a loop; return its cycles per element of the DPU."""
     few, many = (_run_loop(loop, blocks, dma, mode) for blocks in (BLOCKS, 2 * BLOCKS))
     return (many - few) / (BLOCKS * loop.block * loop.tasklets)
 
@@ -58,7 +58,7 @@ def loops() -> Section:
     table = pd.DataFrame([_row(loop, dma) for loop in published.LOOPS])
     return Section(
         "loops",
-        "Short loops against a second UPMEM server, cycles an element",
+        "Short loops against a second UPMEM server, cycles per element",
         table,
         (
             Bar("mean over the loops", mean_error(table["error_percent"]), 5.0, detail=_by_name(table)),

@@ -20,7 +20,7 @@ FIRST_OPERAND_BITS = 30
 PrIM says that they are random, not how wide they are, and only the two integer divisions depend on it: an instruction
 a quotient bit in 32 bits, 22 in 64. With 31 bits (the range of glibc's `rand`), real DPU code takes 32.0 and 270 cycles
 an element on the vendor's tools against 31.1 and 250 published: both too slow by just one quotient bit. So one bit
-less is taken. INT32 division fixes this width and is no test of anything; INT64 division then is one.
+less is taken. INT32 division fixes this width, so it tests nothing; INT64 division then does.
 """
 
 _DTYPES = {"int32_t": np.int32, "int64_t": np.int64, "float": np.float32, "double": np.float64}
@@ -86,7 +86,7 @@ def arithmetic() -> Section:
             Bar("mean over the 15 that are judged", judged.mean(), 4.0, detail="all but INT32 /"),
         ),
         (
-            f"First operands of {FIRST_OPERAND_BITS} bits: INT32 / fixes this width and is no test; see throughput.py.",
+            f"First operands of {FIRST_OPERAND_BITS} bits: INT32 / fixes it and tests nothing; see throughput.py.",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What carries out a plan: this process, several processes on this machine, or a Dask cluster."""
+"""Executors, which carry out a plan: this process, several processes on this machine, or a Dask cluster."""
 
 from swiftrl_core.sweeps.executors.dask import Dask
 from swiftrl_core.sweeps.executors.executor import Executor, Outcome
@@ -17,7 +17,7 @@ def make(name: str, *, workers: int | None = None, scheduler: str | None = None)
     Raises
     ------
     SwiftRLError
-        If there is no such engine, or an argument does not apply to it.
+        If there is no such executor, or an argument does not apply to it.
     """
     if workers is not None and workers < 1:
         raise SwiftRLError(f"--workers is {workers}: give at least 1")
@@ -35,4 +35,4 @@ def make(name: str, *, workers: int | None = None, scheduler: str | None = None)
         return Processes(workers)
     if name == "dask":
         return Dask(scheduler, workers)
-    raise SwiftRLError(f"engine is {name!r}: choose one of {', '.join(EXECUTORS)}")
+    raise SwiftRLError(f"executor is {name!r}: choose one of {', '.join(EXECUTORS)}")

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import time
 import traceback
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Any, Self
 from swiftrl_core.sweeps.executors.executor import Outcome, Turns, attempt
 from swiftrl_core.sweeps.job import Job
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.toolchain import available_threads
 
 CONNECT_SECONDS = 3
 """How long to look for a scheduler and its workers."""
@@ -21,10 +21,10 @@ LOOK_SECONDS = 2.0
 
 
 class Dask:
-    """Runs cells on the workers of a Dask cluster; on one of this machine where no scheduler is named.
+    """Runs jobs on the workers of a Dask cluster, by default one on this machine.
 
-    Cells of the `gpu` backends go to workers started with `--resources gpu=1`. Cells of `pim` go to those with `pim=1`
-    where the cluster has any, and where a cell asks for hardware it must.
+    Runs of the `gpu` backends need workers started with `--resources gpu=1`. Runs of `pim` go to workers with `pim=1`
+    if the cluster has any; those that require hardware need one.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Dask:
         if workers is not None and (address or client):
             raise SwiftRLError("--workers does not apply to a cluster that runs already: drop it")
         self._address = address
-        self._local_workers = workers or len(os.sched_getaffinity(0))
+        self._local_workers = workers or available_threads()
         self._client = client
         self._open = contextlib.ExitStack()
         self._offers: Counter[str] = Counter()
@@ -63,58 +63,60 @@ class Dask:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def check(self, cells: Sequence[Job]) -> None:
+    def check(self, jobs: Sequence[Job]) -> None:
         """See `Executor`."""
-        for device in {_must_have(cell) for cell in cells} - {None} - self._offers.keys():
+        for device in {_must_have(job) for job in jobs} - {None} - self._offers.keys():
             raise SwiftRLError(
-                f"no worker of the cluster offers {device}, which some cells need: start workers on such hosts with "
-                f"`dask worker ADDRESS --resources {device}=1 --nthreads 1`, or leave these cells out"
+                f"no worker of the cluster offers {device}, which some runs need: start workers on such hosts with "
+                f"`dask worker ADDRESS --resources {device}=1 --nthreads 1`, or leave these runs out"
             )
 
-    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """See `Executor`."""
         import distributed
 
-        turns = Turns(cells, self._resource)
-        under_way: dict[str, Job] = {}
+        turns = Turns(jobs, self._resource)
+        running: dict[str, Job] = {}
         completed = distributed.as_completed(loop=self._client.loop)
-        self._submit(turns, under_way, completed)
-        while under_way:
+        self._submit(turns, running, completed)
+        while running:
             outcome = None
             if completed.has_ready():
                 future = next(completed)
-                outcome = _outcome(future, under_way.pop(future.key))
+                outcome = _outcome(future, running.pop(future.key))
             else:
                 time.sleep(POLL_SECONDS)
-            if time.monotonic() - self._looked > LOOK_SECONDS:  # a cluster's queue may start workers any time
+            if (
+                time.monotonic() - self._looked > LOOK_SECONDS
+            ):  # a cluster's queue may start workers at any time
                 self._look()
-            self._submit(turns, under_way, completed)
+            self._submit(turns, running, completed)
             if outcome:
                 yield outcome
 
-    def _submit(self, turns: "Turns", under_way: dict[str, Job], completed: Any) -> None:
-        """Keep one cell to do and one at hand with every worker and every device, so that none waits."""
-        counts = Counter(map(self._resource, under_way.values()))
+    def _submit(self, turns: "Turns", running: dict[str, Job], completed: Any) -> None:
+        """Keep one job running and one waiting at every worker and every device, so that none is idle."""
+        counts = Counter(map(self._resource, running.values()))
         while counts[None] < 2 * self.workers + 2:
-            cell = turns.next(
+            job = turns.next(
                 [device for device, number in self._offers.items() if counts[device] >= 2 * number]
             )
-            if cell is None:
+            if job is None:
                 return
-            device = self._resource(cell)
+            device = self._resource(job)
             resources = device and {device: 1}
-            future = self._client.submit(attempt, cell, self._on_a_host, pure=False, resources=resources)
+            future = self._client.submit(attempt, job, self._on_a_host, pure=False, resources=resources)
             counts[device] += 1
-            under_way[future.key] = cell
+            running[future.key] = job
             completed.add(future)
 
-    def _resource(self, cell: Job) -> str | None:
-        """Return the resource that a cell is submitted with."""
-        device = _must_have(cell) or cell.device
+    def _resource(self, job: Job) -> str | None:
+        """Return the resource that a job is submitted with."""
+        device = _must_have(job) or job.device
         return device if device in self._offers else None
 
     def _look(self) -> None:
-        """Take notice of the workers there are now."""
+        """Count the workers and what they offer."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         hosts: Counter[str] = Counter()
         offers: Counter[str] = Counter()
@@ -124,7 +126,7 @@ class Dask:
         self.workers = hosts.total()
         self._on_a_host = max(hosts.values(), default=0)
         self._offers |= (
-            offers  # what was there may come back, and cells that wait for it must not run elsewhere
+            offers  # what was there may come back, and jobs that wait for it must not run elsewhere
         )
         self._looked = time.monotonic()
 
@@ -154,12 +156,12 @@ class Dask:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the client's tracebacks about lost connections off the terminal; the sweep says it in a sentence."""
+    """Keep the client's tracebacks about lost connections off the terminal; the sweep's error is one sentence."""
     try:
         import distributed  # noqa: F401, sets the level of its loggers
     except ImportError as error:
         raise SwiftRLError(
-            f"the dask engine needs the package distributed ({error}): pip install 'swiftrl[cluster]'"
+            f"the executor dask needs the package distributed ({error}): pip install 'swiftrl[cluster]'"
         ) from error
     logger = logging.getLogger("distributed.client")
     before = logger.level
@@ -170,9 +172,9 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _must_have(cell: Job) -> str | None:
-    """Return the device that the cell cannot run without, or None: `pim` alone has a simulator."""
-    return cell.device if cell.hardware or cell.device == "gpu" else None
+def _must_have(job: Job) -> str | None:
+    """Return the device that the job cannot run without, or None: only `pim` has a simulator."""
+    return job.device if job.hardware or job.device == "gpu" else None
 
 
 def _wait_for_workers(client: Any) -> None:
@@ -180,21 +182,21 @@ def _wait_for_workers(client: Any) -> None:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError as error:
         raise SwiftRLError(
-            f"the Dask scheduler at {client.scheduler.address} has no workers: start some, and run again"
+            f"the Dask scheduler at {client.scheduler.address} has no workers: start some, then run this again"
         ) from error
 
 
-def _outcome(future: Any, cell: Job) -> Outcome:
-    """Return what a task came to; a worker that died too often is the cell's failure, a lost scheduler is not."""
+def _outcome(future: Any, job: Job) -> Outcome:
+    """Return the outcome of a task; a worker that died too often is the job's failure, a lost scheduler is not."""
     import distributed
 
     try:
         return future.result()
     except distributed.scheduler.KilledWorker as error:
-        return Outcome(cell, None, f"its worker died again and again: {error}", traceback.format_exc())
-    except (distributed.CancelledError, OSError) as error:  # a cell's own errors are outcomes, see `attempt`
+        return Outcome(job, None, f"its workers kept dying: {error}", traceback.format_exc())
+    except (distributed.CancelledError, OSError) as error:  # a job's own errors are outcomes, see `attempt`
         raise SwiftRLError(
-            "the connection to the Dask scheduler is lost; finished cells are kept: run the same command again"
+            "the connection to the Dask scheduler is lost; finished runs are kept: run the same command again"
         ) from error
     finally:
         future.release()

@@ -16,26 +16,26 @@ from swiftrl_core.util.errors import SwiftRLError
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell: a row, or an error in one line with its details.
+    """The outcome of a run: a row, or an error in one line with its details.
 
     Attributes
     ----------
-    cell : Run
+    job : Job
     row : dict or None
-        With the cell's `columns`.
+        With the job's `columns`.
     error : str or None
     details : str
         The traceback.
     """
 
-    cell: Job
+    job: Job
     row: dict[str, Any] | None = None
     error: str | None = None
     details: str = ""
 
 
 class Executor(Protocol):
-    """What runs cells. Used as a context manager: check, then run."""
+    """Carries out a plan. Used as a context manager: check, then run."""
 
     name: str
     workers: int
@@ -44,48 +44,48 @@ class Executor(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def check(self, cells: Sequence[Job]) -> None:
-        """Raise `SwiftRLError` where a cell asks for what the engine does not have."""
+    def check(self, jobs: Sequence[Job]) -> None:
+        """Raise `SwiftRLError` if a job needs something that the executor does not have."""
 
-    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
-        """Run cells, taken from the iterable as there is room for them; yield outcomes as they come."""
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        """Run jobs, taken from the iterable when a worker is free; yield outcomes as they come."""
 
 
-def attempt(cell: Job, workers: int = 1) -> Outcome:
-    """Run a cell and return what became of it; a cell's own failure is an outcome, too."""
+def attempt(job: Job, workers: int = 1) -> Outcome:
+    """Run a job and return its outcome; its own failure is also an outcome."""
     try:
-        return Outcome(cell, cell.run(workers))
+        return Outcome(job, job.run(workers))
     except Exception as error:
         line = " ".join(str(error).split())
-        told = line if isinstance(error, SwiftRLError) else f"{type(error).__name__}: {line}"
-        return Outcome(cell, None, told, traceback.format_exc())
+        message = line if isinstance(error, SwiftRLError) else f"{type(error).__name__}: {line}"
+        return Outcome(job, None, message, traceback.format_exc())
 
 
-def check_host(cells: Sequence[Job]) -> None:
-    """Raise where this machine lacks what a cell needs; one cell of each kind is asked."""
-    for reason in missing(cells).values():
+def check_host(jobs: Sequence[Job]) -> None:
+    """Raise `SwiftRLError` if this machine lacks something that a job needs."""
+    for reason in missing(jobs).values():
         raise SwiftRLError(reason)
 
 
 class Turns:
-    """Hands out cells in order, but for those whose device is taken: they wait for their turn."""
+    """Hands out jobs in order; those whose device is taken wait for it."""
 
-    def __init__(self, cells: Iterable[Job], device: Callable[[Job], str | None]) -> None:
-        self._cells, self._device = iter(cells), device
+    def __init__(self, jobs: Iterable[Job], device: Callable[[Job], str | None]) -> None:
+        self._jobs, self._device = iter(jobs), device
         self._waiting: defaultdict[str | None, deque[Job]] = defaultdict(deque)
 
-    def again(self, cell: Job) -> None:
-        """Queue a run again, before the others of its device."""
-        self._waiting[self._device(cell)].appendleft(cell)
+    def again(self, job: Job) -> None:
+        """Queue a job again, before the others of its device."""
+        self._waiting[self._device(job)].appendleft(job)
 
     def next(self, taken: Collection[str | None]) -> Job | None:
-        """Return the next run whose device is not taken, or None."""
-        for device, cells in self._waiting.items():
-            if cells and device not in taken:
-                return cells.popleft()
-        for cell in self._cells:
-            device = self._device(cell)
+        """Return the next job whose device is not taken, or None."""
+        for device, jobs in self._waiting.items():
+            if jobs and device not in taken:
+                return jobs.popleft()
+        for job in self._jobs:
+            device = self._device(job)
             if device not in taken:
-                return cell
-            self._waiting[device].append(cell)
+                return job
+            self._waiting[device].append(job)
         return None

@@ -15,16 +15,17 @@ from typing import Self
 
 from swiftrl_core.sweeps.executors.executor import Outcome, Turns, attempt, check_host
 from swiftrl_core.sweeps.job import Job, taken_alone
+from swiftrl_core.util.toolchain import available_threads
 
 ATTEMPTS = 2
 """How often a run may take its process down before it counts as failed."""
 
 
 class Processes:
-    """Runs cells in worker processes on this machine, each on its own share of the processors.
+    """Runs jobs in worker processes on this machine, each on its own share of the processors.
 
-    A worker that dies takes one cell with it; the cell is tried again in a new worker, `ATTEMPTS` times at most.
-    Workers end by themselves when the driver dies.
+    The job of a worker that dies is tried again in a new worker, `ATTEMPTS` times at most. Workers end by themselves
+    when the driver dies.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class Processes:
     name = "processes"
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or available_threads()
         self._workers = [_Worker(processors, self.workers) for processors in _shares(self.workers)]
 
     def __enter__(self) -> Self:
@@ -45,15 +46,15 @@ class Processes:
         for worker in self._workers:
             worker.end()
 
-    def check(self, cells: Sequence[Job]) -> None:
+    def check(self, jobs: Sequence[Job]) -> None:
         """See `Executor`."""
-        check_host(cells)
+        check_host(jobs)
 
-    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """See `Executor`."""
-        turns, deaths = Turns(cells, taken_alone), Counter()
+        turns, deaths = Turns(jobs, taken_alone), Counter()
         self._hand_out(turns)
-        while busy := {worker.connection: worker for worker in self._workers if worker.cell}:
+        while busy := {worker.connection: worker for worker in self._workers if worker.job}:
             for connection in multiprocessing.connection.wait(list(busy)):
                 worker = busy[connection]
                 outcome = worker.receive() or self._after_death(worker, turns, deaths)
@@ -63,84 +64,84 @@ class Processes:
 
     def _hand_out(self, turns: "Turns") -> None:
         for worker in self._workers:
-            taken = {taken_alone(other.cell) for other in self._workers if other.cell} - {None}
-            if worker.cell is None and (cell := turns.next(taken)):
-                worker.give(cell)
+            taken = {taken_alone(other.job) for other in self._workers if other.job} - {None}
+            if worker.job is None and (job := turns.next(taken)):
+                worker.give(job)
 
     def _after_death(self, worker: "_Worker", turns: "Turns", deaths: Counter) -> Outcome | None:
-        """Queue a dead worker's cell again; return its failure where it has had its attempts."""
-        cell, how = worker.cell, worker.end()
-        deaths[cell.config_hash] += 1
-        if deaths[cell.config_hash] < ATTEMPTS:
-            turns.again(cell)
+        """Queue a dead worker's job again, or return its failure after the last attempt."""
+        job, how = worker.job, worker.end()
+        deaths[job.config_hash] += 1
+        if deaths[job.config_hash] < ATTEMPTS:
+            turns.again(job)
             return None
-        return Outcome(cell, None, f"its process died {ATTEMPTS} times, at last {how}")
+        return Outcome(job, None, f"its worker process died {ATTEMPTS} times, most recently {how}")
 
 
 class _Worker:
-    """A place for a process that runs one cell after the other; the process starts with the first cell."""
+    """A slot for a process that runs one job after the other; the process starts with the first job."""
 
     def __init__(self, processors: Sequence[int], workers: int) -> None:
         self._arguments = [workers, *processors]
         self._process: subprocess.Popen | None = None
         self.connection: multiprocessing.connection.Connection | None = None
-        self.cell: Job | None = None
+        self.job: Job | None = None
 
-    def give(self, cell: Job) -> None:
-        """Send a cell to the process, which starts where there is none."""
+    def give(self, job: Job) -> None:
+        """Send a job to the process; start one if there is none."""
         if self._process is None:
             self._start()
-        self.cell = cell
-        with contextlib.suppress(ConnectionError):  # a dead process is noticed when its outcome is asked for
-            self.connection.send(cell)
+        self.job = job
+        with contextlib.suppress(ConnectionError):  # a dead process is noticed by `receive`
+            self.connection.send(job)
 
     def receive(self) -> Outcome | None:
-        """Return the outcome of the cell, or None if the process died."""
+        """Return the outcome of the job, or None if the process died."""
         try:
             outcome = self.connection.recv()
         except (EOFError, ConnectionError):
             return None
-        self.cell = None
+        self.job = None
         return outcome
 
     def end(self) -> str:
-        """End the process, if there is one; return how it ended, where it was dead before."""
-        self.cell = None
+        """End the process, if there is one; return how it ended if it was dead before."""
+        self.job = None
         if self._process is None:
             return "before it started"
         self.connection.close()
         self._process.kill()
         code = self._process.wait()
         self._process = None
-        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return f"from signal {-code}" if code < 0 else f"with exit code {code}"
 
     def _start(self) -> None:
-        self.connection, theirs = multiprocessing.Pipe()
+        self.connection, remote = multiprocessing.Pipe()
         root = str(Path(__file__).resolve().parents[3])
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         program = f"from {__name__} import work; work()"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", program, *map(str, (theirs.fileno(), *self._arguments))],
-            pass_fds=[theirs.fileno()],
+            [sys.executable, "-c", program, *map(str, (remote.fileno(), *self._arguments))],
+            pass_fds=[remote.fileno()],
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the driver, which then ends its workers
         )
-        theirs.close()  # the process holds the only other end, so its death closes the connection
+        remote.close()  # the process holds the only other end, so its death closes the connection
 
 
 def work() -> None:
-    """Run cells for the driver, until it closes the connection or dies. The body of a worker process."""
+    """Run jobs for the driver until it closes the connection or dies; the body of a worker process."""
     descriptor, workers, *processors = map(int, sys.argv[1:])
     os.sched_setaffinity(0, processors)
     threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
     with multiprocessing.connection.Connection(descriptor) as driver:
         while True:
             try:
-                cell = driver.recv()
+                job = driver.recv()
             except (EOFError, ConnectionError):
                 return
-            driver.send(attempt(cell, workers))
+            driver.send(attempt(job, workers))
 
 
 def _end_with(descriptor: int) -> None:
@@ -152,7 +153,7 @@ def _end_with(descriptor: int) -> None:
 
 
 def _shares(workers: int) -> list[list[int]]:
-    """Divide the processors among workers; with more workers than processors, several get the same one."""
+    """Partition the processors among workers; with more workers than processors, some share one."""
     processors = sorted(os.sched_getaffinity(0))
     return [
         processors[number::workers] or [processors[number % len(processors)]] for number in range(workers)

@@ -8,7 +8,7 @@ from swiftrl_core.sweeps.job import Job
 
 
 class Serial:
-    """Runs cells one after the other in this process: for measured times, and for a debugger."""
+    """Runs one job after the other in this process: for measured times, and for a debugger."""
 
     name = "serial"
     workers = 1
@@ -19,10 +19,10 @@ class Serial:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def check(self, cells: Sequence[Job]) -> None:
+    def check(self, jobs: Sequence[Job]) -> None:
         """See `Executor`."""
-        check_host(cells)
+        check_host(jobs)
 
-    def run(self, cells: Iterable[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """See `Executor`."""
-        return map(attempt, cells)
+        return map(attempt, jobs)
