@@ -51,6 +51,16 @@ def exact_q_learning(data: Dataset, alpha: float, gamma: float, schedule: Schedu
     return mean
 
 
+def test_the_bound_by_hand():
+    """alpha 1/2, gamma 1/2, scale 10,000: (1 + 1 / 0.5) / 0.5 = 6 units, and half a unit for each averaging."""
+    used = Learner(number_format="INT32", alpha=0.5, gamma=0.5).coefficients
+    assert error_bound(used, 0.5, 0.5) == pytest.approx(6e-4)
+    assert error_bound(used, 0.5, 0.5, averagings=8) == pytest.approx(10e-4)
+    # Rewards up to 1 and gamma 1/2 allow entries from -1 to 20,001 units. Exact coefficients 0.01 away from those used
+    # add 0.01 * 20,001 to a target and 0.01 * 20,002 to a step: (1 + 200.01 + (1 + 200.02) / 0.49) / 0.51 units.
+    assert error_bound(used, 0.49, 0.49) == pytest.approx((201.01 + 201.02 / 0.49) / 0.51 / 1e4)
+
+
 @given(
     seed=st.integers(0, 2**32),
     number_format=st.sampled_from(FORMATS),
