@@ -140,7 +140,7 @@ def test_the_options_of_train_are_the_fields_of_learner_and_schedule(capsys):
         main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     for entry in (*fields(Learner), *fields(Schedule)):
-        if entry.name != "reward_range":
+        if entry.name not in ("reward_range", "units"):
             name = {"cores": "dpus"}.get(entry.name, entry.name.replace("_", "-"))
             assert f"--{name} " in text
             assert f"{entry.metadata['help']} (default: {entry.default})" in text

@@ -33,6 +33,28 @@ def test_sampling_all_dpus_is_simulating_all(learner):
         )
 
 
+def down_s(machine, learner, data) -> float:
+    """Seconds of the transfers before a round."""
+    machine.load(split(data, learner, 64))
+    table = np.zeros(64, learner.dtype)
+    down = machine.run_round(table, 1, table if learner.update == "vr" else None).down_s
+    machine.close()
+    return down
+
+
+def test_the_table_of_targets_is_broadcast_as_well():
+    """64 DPUs, one rank: 0.12 ms a broadcast and 16.88 GB/s (PrIM); the episodes, the table, in vr the targets."""
+    data = collect("frozenlake", 640, seed=1)
+    for update, tables in (("td", 1), ("vr", 2)):
+        learner = Learner(update=update)
+        problem = backends.Problem(learner, 16, 4)
+        seconds = (1 + tables) * 0.12e-3 + 64 * (4 + tables * 256) / 16.88e9
+        assert down_s(sampled.open_sampled(problem, 64, 2), learner, data) == pytest.approx(seconds, rel=1e-9)
+        assert down_s(backends.open_backend("pim", problem, 64), learner, data) == pytest.approx(
+            seconds, rel=1e-9
+        )
+
+
 @pytest.mark.parametrize("number_format", ["FP32", "INT32"])
 @pytest.mark.parametrize("name", ["frozenlake", "taxi"])
 def test_eight_chosen_dpus_take_as_long_as_the_slowest_of_all(name, number_format):

@@ -26,7 +26,7 @@ from swiftrl_core.experiments.grids import (
     solved,
 )
 from swiftrl_core.plotting.captions import averaging, sample, simulator, updates
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     FORMAT_COLOURS,
     PAGE_INCHES,
@@ -181,6 +181,7 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
     panels[0].set_ylim(len(BACKENDS) - 0.45, -0.55)
     _legend(figure, formats, rows)
     facts = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "exact"]), averaging(rows)]
+    facts.append(f"Times: {means_over(table.dropna(subset='seconds'))}.")
     note(figure, [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."])
     return figure
 
