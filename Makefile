@@ -75,7 +75,7 @@ clean: ## remove what make and the tools made; results stay
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache docs/_build docs/generated docs/notebooks
 	find dpu_src swiftrl_core tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
-# The stamps are written last, so an installation that was cut off is done again.
+# The stamps are written last, so an interrupted installation is repeated.
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "swiftrl needs Python >= 3.11, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=/path/to/a/newer/python3")'
 	$(PYTHON) -m venv $(VENV)

@@ -86,6 +86,9 @@ static void with_one_bug(uint32_t id) {
     case 10:
       if (id == 0) mram_read(far, buffer[0], 12 + counter);
       break;
+    case 12:
+      if (id == 0) mram_read((__mram_ptr void *)((uint32_t)far & 0x03ffffff), buffer[0], 8);
+      break;
     case 11: /* the neighbour's share */
       buffer[(id + 1) % NR_TASKLETS][0] = id;
       results[id] = (uint32_t)buffer[id][0];

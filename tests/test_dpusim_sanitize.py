@@ -61,6 +61,7 @@ def test_a_kernel_without_bugs_has_no_sanitizer_reports(binary):
         (8, "misaligned DMA", "far+4", [line_of("far + 4")], "a DPU uses 0x80"),
         (9, "misaligned DMA", "buffer+4", [line_of("buffer[0] + 4")], "uses the WRAM address"),
         (10, "misaligned DMA", "far", [line_of("12 + counter")], "transfers 12 bytes"),
+        (12, "MRAM address without base", "", [line_of("0x03ffffff")], "a DPU takes it for 0x800"),
         (11, "data race", "buffer", [line_of("NR_TASKLETS][0] = id"), line_of("buffer[id][0];")], "buffer"),
     ],
 )

@@ -28,8 +28,6 @@ enum fault_code {
   FAULT_OUT_OF_MEMORY = 16, /* of this machine */
   FAULT_ADDRESS = 17,
   FAULT_ALIGNMENT = 18,
-  FAULT_DMA_SIZE = 19,
-  FAULT_DMA_ALIGNMENT = 20,
   FAULT_DMA_WRAM = 21,
   FAULT_DMA_MRAM = 22,
   FAULT_ILLEGAL = 23,

@@ -12,7 +12,8 @@
  *                        So a race is told even when the accesses were far apart in this run, and a program in order
  *                        is never blamed; a lockset would blame every hand-over by a barrier. What it misses: two
  *                        accesses that happened to have a lock's hand-over between them in this run.
- *   misaligned transfers done as a DPU would do them (low bits dropped, size modulo 2,048), and told. */
+ *   transfers            misaligned, of a size that is no multiple of 8 from 8 to 2,048, or with an MRAM address that lacks
+ *                        its base. Every run does them as a DPU would; only this one reports them. */
 #ifndef DPUSIM_SANITIZE_H
 #define DPUSIM_SANITIZE_H
 
@@ -42,7 +43,7 @@ enum {
   CHANNEL_HANDSHAKE = 3 << 29, /* + tasklet that notifies; barriers and semaphores: their address */
 };
 
-enum report_kind { UNINITIALISED = 1, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE };
+enum report_kind { UNINITIALISED = 1, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE, DMA_MRAM_BASE };
 
 /* One bug; read by sanitizer.py through a NumPy record of the same layout. */
 struct report {
@@ -227,16 +228,16 @@ static void check_transfer(struct machine *machine, const struct tasklet *t, uin
   check_range(machine, now, address, size);
 }
 
-/* A transfer about to be done: tell what is wrong with it, and change it to what a DPU would do. */
-static void check_request(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t *wram, uint32_t *mram,
-                          uint32_t *size) {
-  struct report found = {.tasklet = (int32_t)(t - machine->tasklets), .other = -1, .pc = pc, .size = *size};
-  if (*size < 8 || *size > 2048 || *size % 8)
-    found.kind = DMA_SIZE, found.address = *mram, add_report(machine->sanitizer, found);
-  if (*wram % 8) found.kind = DMA_WRAM_ADDRESS, found.address = *wram, add_report(machine->sanitizer, found);
-  if (*mram % 8) found.kind = DMA_MRAM_ADDRESS, found.address = *mram, add_report(machine->sanitizer, found);
-  *wram &= ~7u, *mram &= ~7u;
-  *size = ((*size / 8 - 1) & 255) * 8 + 8;
+/* The operands of a transfer as the kernel gives them. */
+static void check_request(struct machine *machine, const struct tasklet *t, uint32_t pc, uint32_t wram, uint32_t mram,
+                          uint32_t size) {
+  struct report found = {.tasklet = (int32_t)(t - machine->tasklets), .other = -1, .pc = pc, .size = size};
+  if (size < 8 || size > 2048 || size % 8)
+    found.kind = DMA_SIZE, found.address = mram, add_report(machine->sanitizer, found);
+  if (wram % 8) found.kind = DMA_WRAM_ADDRESS, found.address = wram, add_report(machine->sanitizer, found);
+  if (mram % 8) found.kind = DMA_MRAM_ADDRESS, found.address = mram, add_report(machine->sanitizer, found);
+  if (mram < machine->program->mram_bytes)
+    found.kind = DMA_MRAM_BASE, found.address = mram, add_report(machine->sanitizer, found);
 }
 
 static bool wram_holds(const struct machine *machine, uint32_t address, uint32_t size) {

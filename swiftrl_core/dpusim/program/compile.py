@@ -7,9 +7,8 @@ below are the ones its rules were measured with.
 Differences a kernel can see: `long` has 32 bits (64 on a DPU), so kernels use the types of `stdint.h`.
 """
 
+import os
 import re
-import shlex
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -136,7 +135,7 @@ def compile_kernel(
         *(f"-D{name}" if value is None else f"-D{name}={value}" for name, value in values.items()),
     ]
     flags += [f"-I{folder}" for folder in (source.parent, *include_dirs)] + [f"-isystem{INCLUDE}"]
-    link = [*LINK_FLAGS, f"-Wl,-T,{LINKER_SCRIPT}"]
+    link = [*LINK_FLAGS, "-Xlinker", "-T", "-Xlinker", str(LINKER_SCRIPT)]
     inputs = [*_dependencies(source, flags), *RUNTIME, LINKER_SCRIPT, *sorted(INCLUDE.glob("*.h"))]
     try:
         return toolchain.compile_c(
@@ -176,12 +175,14 @@ def _sizes(nr_tasklets: int, stack_size: int, chip: Chip) -> dict[str, int]:
 
 def _dependencies(source: Path, flags: list[str]) -> list[Path]:
     """Return the source and every header it reads, found by the compiler's own preprocessor."""
-    command = [sys.executable, "-m", "ziglang", "cc", *flags, "-MM", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, "-E", str(source)]
+    done = toolchain.run_compiler(command)
     if done.returncode != 0:
         raise CompileError(f"{source.name} does not compile: {done.stderr.strip()}")
-    rule = done.stdout.replace("\\\n", " ").partition(": ")[2]
-    return [Path(name) for name in shlex.split(rule)]
+    # The markers of lines name files in full; make's rules (-MM) change some letters of them.
+    names = dict.fromkeys(re.findall(r'^# \d+ "((?:[^"\\]|\\.)+)"', done.stdout, re.MULTILINE))
+    paths = (os.fsdecode(name.encode().decode("unicode_escape").encode("latin-1")) for name in names)
+    return [Path(path) for path in paths if os.path.isfile(path)]
 
 
 #: What the linker script asserts, and the sentence for the user.
