@@ -19,6 +19,7 @@ from swiftrl_core.plotting import captions, intervals
 from swiftrl_core.plotting.style import COLUMN_INCHES, PAGE_INCHES, save
 from swiftrl_core.plotting.style import PARTS as NAMES_OF_PARTS
 from swiftrl_core.sweeps import results
+from swiftrl_core.util.errors import SwiftRLError
 
 REFERENCE = Path(__file__).resolve().parent.parent / "results" / "reference"
 PARTS = list(NAMES_OF_PARTS)
@@ -322,7 +323,7 @@ def test_a_figure_with_simulated_and_measured_times_warns_of_it(machines):
 def test_backends_that_disagree_are_not_passed_over(machines):
     rows = machines.copy()
     rows.loc[rows.index[rows["backend"] == "pim"][0], "q_sha256"] = "another"
-    with pytest.raises(AssertionError, match="different tables"):
+    with pytest.raises(SwiftRLError, match="different tables"):
         backends.summary_same_tables(rows)
 
 

@@ -39,6 +39,7 @@ from swiftrl_core.plotting.style import (
     note,
     style,
 )
+from swiftrl_core.util.errors import SwiftRLError
 
 BACKENDS = {
     "cpu-shared": "CPU, one shared table",
@@ -206,12 +207,15 @@ def summary_same_tables(rows: pd.DataFrame) -> Summary:
 
     Raises
     ------
-    AssertionError
+    SwiftRLError
         If any two of them differ.
     """
     same = rows[rows["backend"].isin(["pim", "cpu", "gpu"])]
     tables = same.groupby(["environment", "number_format", "cores", "seed"])["q_sha256"].nunique()
-    assert (tables == 1).all(), f"backends end with different tables: {tables[tables > 1].to_dict()}"
+    if (tables != 1).any():
+        raise SwiftRLError(
+            f"backends end with different tables: {tables[tables != 1].to_dict()}; compare their rows"
+        )
     names = " and ".join(f"`{name}`" for name in sorted(set(same["backend"])))
     return Summary(
         [f"{len(same)} runs on {names} for {len(tables)} problems: {len(tables)} tables, equal in every bit."]

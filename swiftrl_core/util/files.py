@@ -43,9 +43,8 @@ def atomic_path(target: str | os.PathLike) -> Iterator[Path]:
         temporary.chmod(new_file_mode())
         os.replace(temporary, target)
     except OSError as error:
-        problem = error.strerror or error
         raise SwiftRLError(
-            f"cannot write {target}: {problem}; choose a folder with room that you may write to"
+            f"cannot write {target}: {error.strerror or error}; choose a folder with room that you may write to"
         ) from error
     finally:
         if temporary:

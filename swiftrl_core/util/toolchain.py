@@ -30,9 +30,7 @@ def cache_directory() -> Path:
         return Path(named)
     parent = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if parent.startswith("~"):
-        raise CompileError(
-            "this user has no home folder: set SWIFTRL_CACHE to a folder for compiled products"
-        )
+        raise CompileError("this user has no home folder: set SWIFTRL_CACHE to a folder that may be written")
     return Path(parent) / "swiftrl"
 
 
@@ -170,8 +168,6 @@ def load_library(
 
     Parameters
     ----------
-    sources, headers, **options
-        See `compile_shared_library`.
     functions : mapping
         Name of each function that will be called, to the types of its result and its arguments.
     """
