@@ -79,6 +79,29 @@ def test_each_kind_of_bug_is_found(binary, bug, kind, symbol, lines, sentence):
         assert len(found) == 1, found
 
 
+@pytest.mark.parametrize(
+    ("bug", "symbol", "texts"),
+    [(13, "far", ("/* both */", "/* halves */")), (15, "far", ("/* a scalar */",))],
+)
+def test_races_in_a_word_of_mram_are_found(binary, bug, symbol, texts):
+    found = reports_of(binary, bug)
+    assert {report.kind for report in found} == {"data race"}, found
+    assert {report.symbol.partition("+")[0] for report in found} == {symbol}
+    lines = {line_of(text) for text in texts}
+    assert {line for report in found for line in report.lines} == lines
+    assert {report.tasklets for report in found} <= {(0, 1), (1, 0)}
+
+
+def test_a_missing_barrier_behind_mem_reset_is_found(binary):
+    found = reports_of(binary, 14)
+    assert {report.kind for report in found} == {"data race"}, found
+    assert {report.symbol for report in found} == {"the heap's pointer"}
+    assert {line for report in found for line in report.lines} == {
+        line_of("/* late */"),
+        line_of("/* early */"),
+    }
+
+
 def test_reports_of_many_dpus_are_told_once(binary):
     with DpuSet(nr_dpus=3, binary=binary, sanitize=True) as dpus:
         dpus.copy("bug", [bytearray(np.uint32(bug).tobytes()) for bug in (4, 0, 4)])

@@ -130,6 +130,8 @@ def symbol_at(program: Program, address: int) -> str:
     inside = [variable for variable in _variables(program.path) if variable[0] <= address < variable[1]]
     if inside:
         start, _, name = max(inside)
+        if address == program.heap_pointer:
+            return "the heap's pointer"
         return name if address == start else f"{name}+{address - start}"
     if address >= MRAM_BASE:
         return "MRAM"

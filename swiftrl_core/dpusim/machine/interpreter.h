@@ -156,6 +156,7 @@
       NOTICEABLE();                                                                      \
       TRANSFER_IN_TURN();                                                                \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      CHECK(far, address, sizeof value, false);                                          \
       NOTE_TRANSFER();                                                                   \
       count += MRAM_LOAD_EXTRA;                                                          \
     }                                                                                    \
@@ -174,6 +175,7 @@
       NOTICEABLE();                                                                       \
       TRANSFER_IN_TURN();                                                                 \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      CHECK(far, address, sizeof value, true);                                            \
       NOTE_TRANSFER();                                                                    \
       count += MRAM_STORE_EXTRA;                                                          \
     }                                                                                     \
@@ -193,6 +195,7 @@
     int32_t fault = dma(machine, t, near, far, size, (read), &to_blame);                                  \
     if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, size);                                      \
     CHECK(transfer, near, size, (read));                                                                  \
+    CHECK(far, far, size, !(read));                                                                       \
     NOTE_TRANSFER();                                                                                      \
     NEXT;                                                                                                 \
   }

@@ -91,6 +91,8 @@ struct program {
   op *fused; /* `fast` as long as nothing is translated; then that has entries of `translated` in it */
   translated_code *translated;
   routine_call *routine; /* for translated code */
+  /* For the sanitizer: address of the heap's pointer, number of its lock, and the ops of mem_reset. */
+  uint32_t heap_pointer, heap_lock, reset_begin, reset_end;
 };
 
 enum tasklet_state {

@@ -22,12 +22,12 @@ __host const volatile uint32_t CLOCKS_PER_SEC = 350000000;
 extern uint8_t __heap_start[], __heap_end[]; /* placed by the linker script */
 
 MUTEX_INIT(__heap_lock);
-static uint8_t *heap_next = __heap_start;
+static uint8_t *__dpusim_heap_next = __heap_start;
 
 static void *heap_take(size_t size) {
-  uint8_t *block = (uint8_t *)(((uintptr_t)heap_next + 7) & ~(uintptr_t)7);
+  uint8_t *block = (uint8_t *)(((uintptr_t)__dpusim_heap_next + 7) & ~(uintptr_t)7);
   if (size > (size_t)(__heap_end - block)) __dpusim_fault(DPUSIM_FAULT_HEAP_FULL);
-  heap_next = block + size;
+  __dpusim_heap_next = block + size;
   return block;
 }
 
@@ -40,7 +40,7 @@ void *mem_alloc(size_t size) {
 
 void *mem_reset(void) {
   mutex_lock(__heap_lock);
-  heap_next = __heap_start;
+  __dpusim_heap_next = __heap_start;
   mutex_unlock(__heap_lock);
   return __heap_start;
 }
