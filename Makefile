@@ -17,7 +17,7 @@ SIZE ?= quick
 check = @output=$$($(2) 2>&1) && echo "ok  $(1)" || { echo "$$output"; echo "failed: $(1)"; exit 1; }
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format docs lab notebooks figures paper bench validate clean
+.PHONY: help run test test-slow mutants lint format docs lab notebooks figures paper bench validate clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ test: lint ## check the style and run the tests
 
 test-slow: $(VENV)/.installed-dev ## run the slow tests that `make test` leaves out
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "slow and not gpu and not hardware and not browser"
+
+mutants: $(VENV)/.installed-dev ## change a sample of operators and numbers and count what the tests notice (an hour)
+	$(BIN)/python tests/mutate.py
 
 lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks, and the order of imports
 	$(call check,Python style,$(BIN)/ruff check)
