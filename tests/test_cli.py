@@ -302,6 +302,12 @@ def test_damaged_metadata_is_refused(tmp_path, lake, capsys, metadata, needle):
     refused(train_arguments(bad, tmp_path / "out"), capsys, needle)
 
 
+def test_metadata_that_nest_too_deeply_are_refused(tmp_path, lake, capsys):
+    table = parquet.read_table(lake).replace_schema_metadata({b"swiftrl": b"[" * 100_000})
+    parquet.write_table(table, tmp_path / "bad.parquet")
+    refused(train_arguments(tmp_path / "bad.parquet", tmp_path / "out"), capsys, "the metadata is not JSON")
+
+
 @pytest.mark.parametrize("table", [np.zeros((16, 4), np.int32), np.full((16, 4), np.inf, np.float32)])
 def test_a_table_of_raw_or_infinite_numbers_is_refused(tmp_path, capsys, table):
     np.save(tmp_path / "q.npy", table)

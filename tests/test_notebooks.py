@@ -210,7 +210,8 @@ def test_a_notebook_without_parameters_or_not_a_notebook_is_refused(tmp_path):
     with pytest.raises(SwiftRLError, match="0 cells tagged `parameters`"):
         check(tmp_path / "bare.ipynb", {})
     (tmp_path / "text.ipynb").write_text("no")
-    for name in ("text.ipynb", "gone.ipynb"):
+    (tmp_path / "deep.ipynb").write_text("[" * 100_000)
+    for name in ("text.ipynb", "gone.ipynb", "deep.ipynb"):
         with pytest.raises(SwiftRLError, match="not a readable notebook"):
             check(tmp_path / name, {})
 

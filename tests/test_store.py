@@ -192,6 +192,9 @@ def test_the_table_on_disk_is_checked_when_it_is_read(store, rows):
     with pytest.raises(SwiftRLError, match="checksum"):
         results.read_table(path)
     path.write_bytes(content)
+    path.with_suffix(".json").write_text("[" * 100_000)
+    with pytest.raises(SwiftRLError, match="not a finished table"):
+        results.read_table(path)
     path.with_suffix(".json").unlink()
     with pytest.raises(SwiftRLError, match="not a finished table"):
         results.read_table(path)

@@ -379,7 +379,8 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     NOTICEABLE();
     IN_TURN();
     uint32_t address = RS1;
-    if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0) FAULT_AT(FAULT_BARRIER, address, 0);
+    if (!IN_WRAM(address, 2) || address + 4 > wram_bytes || wram[address + BARRIER_EXPECTED] == 0)
+      FAULT_AT(FAULT_BARRIER, address, 0);
     NOTE(MEET, address);
     TELL(machine, t, address);
 #if LOOP_KIND == LOOP_FAST

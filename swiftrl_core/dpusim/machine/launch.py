@@ -64,9 +64,10 @@ def run_machines(
     threads : int, optional
         Threads of this computer; by default as many as this process may use.
     mode : {"fast", "exact"}
-        "fast" runs tasklet by tasklet and takes the time from a replay of their transfers, locks and barriers;
-        "exact" interleaves them instruction by instruction. Both leave the same memory unless the program's result
-        depends on the order of its tasklets; their cycles then agree within 2 %. DPUs with `sanitize` run exactly.
+        "fast" runs the tasklets in turns, from one transfer, lock or barrier to the next, in the order of time that a
+        replay of these events finds; "exact" interleaves them instruction by instruction. Both leave the same memory
+        unless the program's result depends on the order of its tasklets between two such events; their cycles agree
+        within 2 %. DPUs with `sanitize` run exactly.
     instruction_budget : int
         Modelled instructions (of all tasklets) after which a DPU faults.
 

@@ -1,9 +1,9 @@
 /* A DPU simulator: memories, synchronisation, and two ways to run the tasklets.
  *
- * The fast run takes tasklet after tasklet, each until it must wait, and gets the time from a replay of what they have
- * in common (replay.h). The exact run interleaves them instruction by instruction: one issue a cycle, at most one in 11
- * cycles for a tasklet, DMA transfers one after the other. A program whose result does not depend on the order of its
- * tasklets leaves the same memory behind in both. */
+ * The fast run lets tasklets take turns, from one thing that others notice to the next, and gets order and time from a
+ * replay of these things (replay.h). The exact run interleaves them instruction by instruction: one issue a cycle, at
+ * most one in 11 cycles for a tasklet, DMA transfers one after the other. A program whose result does not depend on the
+ * order of its tasklets between two such things leaves the same memory in both. */
 #include "machine.h"
 
 #include <stdlib.h>

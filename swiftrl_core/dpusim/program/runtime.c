@@ -3,6 +3,7 @@
  * Nothing here is re-initialised at a launch, as on a DPU: the heap pointer lives in WRAM like any other variable. */
 #include <alloc.h>
 #include <attributes.h>
+#include <errno.h>
 #include <intrinsics.h>
 #include <mram.h>
 #include <mutex.h>
@@ -16,6 +17,8 @@
 #include <string.h>
 
 __host const volatile uint32_t CLOCKS_PER_SEC = 350000000;
+
+int errno;
 
 /* ---- heap: alloc.h ---- */
 
@@ -124,6 +127,7 @@ void *buddy_alloc(size_t size) {
   while ((size_t)1 << log2 < size) log2++;
   mutex_lock(__heap_lock);
   void *block = log2 <= buddy.log2_size ? buddy_take(log2) : NULL;
+  if (!block) errno = ENOMEM;
   mutex_unlock(__heap_lock);
   return block;
 }
@@ -276,4 +280,68 @@ char *strrchr(const char *text, int character) {
     if (*text == (char)character) found = text;
   while (*text++);
   return (char *)found;
+}
+
+void *memchr(const void *at, int value, size_t size) {
+  for (const uint8_t *byte = at; size; size--, byte++)
+    if (*byte == (uint8_t)value) return (void *)byte;
+  return NULL;
+}
+
+char *strncat(char *restrict to, const char *restrict from, size_t limit) {
+  size_t length = strnlen(from, limit);
+  char *end = to + strlen(to);
+  memcpy(end, from, length);
+  end[length] = 0;
+  return to;
+}
+
+char *strstr(const char *text, const char *wanted) {
+  size_t length = strlen(wanted);
+  for (; strncmp(text, wanted, length); text++)
+    if (!*text) return NULL;
+  return (char *)text;
+}
+
+/* Characters at the start that are all in `set`, or all not. */
+static size_t span(const char *text, const char *set, bool in) {
+  size_t length = 0;
+  while (text[length] && (strchr(set, text[length]) != NULL) == in) length++;
+  return length;
+}
+
+size_t strspn(const char *text, const char *accepted) { return span(text, accepted, true); }
+
+size_t strcspn(const char *text, const char *rejected) { return span(text, rejected, false); }
+
+char *strpbrk(const char *text, const char *accepted) {
+  text += strcspn(text, accepted);
+  return *text ? (char *)text : NULL;
+}
+
+char *strsep(char **text, const char *separators) {
+  char *first = *text;
+  if (!first) return NULL;
+  char *end = strpbrk(first, separators);
+  if (end) *end++ = 0;
+  *text = end;
+  return first;
+}
+
+char *strtok_r(char *restrict text, const char *restrict separators, char **restrict rest) {
+  char *first = text ? text : *rest;
+  if (!first) return NULL;
+  first += strspn(first, separators);
+  *rest = *first ? first : NULL;
+  return *first ? strsep(rest, separators) : NULL;
+}
+
+char *stpcpy(char *restrict to, const char *restrict from) {
+  strcpy(to, from);
+  return to + strlen(to);
+}
+
+char *stpncpy(char *restrict to, const char *restrict from, size_t limit) {
+  strncpy(to, from, limit);
+  return to + strnlen(to, limit);
 }

@@ -164,7 +164,7 @@ def read(source: Path) -> "NotebookNode":
 
     try:
         return nbformat.read(source, as_version=4)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SwiftRLError(f"{source} is not a readable notebook ({error}): name an .ipynb file") from error
 
 
