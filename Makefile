@@ -17,7 +17,7 @@ SIZE ?= quick
 check = @output=$$($(2) 2>&1) && echo "ok  $(1)" || { echo "$$output"; echo "failed: $(1)"; exit 1; }
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format docs lab notebooks figures paper bench validate clean
+.PHONY: help run test test-slow mutants lint format docs lab notebooks figures paper bench validate clean
 
 help: ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ test: lint ## check the style and run the tests
 
 test-slow: $(VENV)/.installed-dev ## run the slow tests that `make test` leaves out
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "slow and not gpu and not hardware and not browser"
+
+mutants: $(VENV)/.installed-dev ## change a sample of operators and numbers and count what the tests notice (an hour)
+	$(BIN)/python tests/mutate.py
 
 lint: $(VENV)/.installed-dev ## check the style of Python, C and notebooks, and the order of imports
 	$(call check,Python style,$(BIN)/ruff check)
@@ -75,7 +78,7 @@ clean: ## remove what make and the tools made; results stay
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache docs/_build docs/generated docs/notebooks
 	find dpu_src swiftrl_core tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
-# The stamps are written last, so an installation that was cut off is done again.
+# The stamps are written last, so an interrupted installation is repeated.
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "swiftrl needs Python >= 3.11, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=/path/to/a/newer/python3")'
 	$(PYTHON) -m venv $(VENV)

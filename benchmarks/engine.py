@@ -110,7 +110,7 @@ def machine() -> dict:
     return {
         "cpu": model or platform.processor() or platform.machine(),
         "vectors": "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "portable",
-        "threads": cpu.available_threads(),
+        "threads": toolchain.available_threads(),
         "compiler": f"zig {toolchain.compiler_version()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -222,7 +222,7 @@ class _Stage:
 
 
 def _contenders(stage: _Stage) -> Iterator[Contender]:
-    threads = cpu.available_threads()
+    threads = toolchain.available_threads()
     for variant in VARIANTS:
         learner = stage.learner(*variant)
         for count in sorted({1, threads}) if variant in THREADED else [1]:

@@ -5,10 +5,10 @@
 
 import time
 
-from swiftrl_core.backends.cpu.backend import available_threads
 from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.training.loop import Schedule, train
+from swiftrl_core.util.toolchain import available_threads
 
 CASES = (("frozenlake", 1_000_000), ("taxi", 5_000_000))
 SCHEDULE = Schedule(cores=2000, episodes=2000, tau=50)

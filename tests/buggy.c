@@ -86,6 +86,21 @@ static void with_one_bug(uint32_t id) {
     case 10:
       if (id == 0) mram_read(far, buffer[0], 12 + counter);
       break;
+    case 12:
+      if (id == 0) mram_read((__mram_ptr void *)((uint32_t)far & 0x03ffffff), buffer[0], 8);
+      break;
+    case 13:                                  /* a word of MRAM holds the numbers of two tasklets */
+      mram_read(&far[id / 2], buffer[id], 8); /* both */
+      ((uint32_t *)buffer[id])[id % 2] = id;
+      mram_write(buffer[id], &far[id / 2], 8); /* halves */
+      break;
+    case 14:                                     /* no barrier keeps the others from the heap until it is empty */
+      if (id == 0) mem_reset();                  /* late */
+      results[id] = (uint32_t)mem_alloc(8 + id); /* early */
+      break;
+    case 15:
+      ((__mram_ptr volatile uint32_t *)far)[id] = id; /* a scalar */
+      break;
     case 11: /* the neighbour's share */
       buffer[(id + 1) % NR_TASKLETS][0] = id;
       results[id] = (uint32_t)buffer[id][0];

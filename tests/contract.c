@@ -2,6 +2,7 @@
 #include <alloc.h>
 #include <attributes.h>
 #include <barrier.h>
+#include <ctype.h>
 #include <defs.h>
 #include <handshake.h>
 #include <mram.h>
@@ -227,6 +228,16 @@ static void library(void) {
   check(atoi(" -12x") == -12 && atol("\t+31z") == 31 && atol("-") == 0 && abs(-3) == 3 && div(-7, 2).rem == -1);
   check(strlen(strcpy(text, "abc")) == 3 && strcmp(strcat(text, "d"), "abcd") == 0 && strncmp("abx", "aby", 2) == 0);
   check(strchr(text, 'c') == text + 2 && strrchr("abab", 'a')[1] == 'b' && memcmp("ab", "ac", 2) < 0);
+  char words[] = " one, two", *rest, *at = words;
+  check(!strcmp(strtok_r(words, " ,", &rest), "one") && !strcmp(strtok_r(NULL, " ,", &rest), "two"));
+  check(!strtok_r(NULL, " ,", &rest) && !*strsep(&at, " ") && !strcmp(strsep(&at, " "), "one"));
+  check(strstr("abcabd", "abd")[2] == 'd' && !strstr("abc", "ac") && *strstr("abc", "") == 'a');
+  check(strspn("aab", "a") == 2 && strcspn("aab", "b") == 2 && *strpbrk("xyz", "zy") == 'y' && !strpbrk("x", "y"));
+  check(memchr("abc", 'c', 3) && !memchr("abc", 'c', 2) && *stpcpy(text, "abc") == 0 &&
+        stpncpy(text, "abc", 2)[0] == 'c');
+  check(!strcmp(strncat(strcpy(text, "ab"), "cdef", 2), "abcd") && labs(-5L) == 5 && lldiv(-7, 2).quot == -3);
+  check(isxdigit('F') && !isxdigit('g') && ispunct('!') && !ispunct('a') && isblank('\t') && iscntrl(0) &&
+        !isgraph(' '));
   check(memcpy(text, "12345678", 9) == text && memmove(text + 1, text, 4) == text + 1 && !memcmp(text, "11234678", 8));
 }
 

@@ -65,8 +65,11 @@ def rate(learner: Learner, args: np.void, n: int):
         return np.float32(1) / (np.float32(1) + lag), 1
     if learner.number_format == NumberFormat.INT32:
         return scale, scale + (scale - int(gamma)) * n
-    exact = Fraction(2**scale, 2**scale + int(gamma) * n)
-    return nearest_away(exact * 2 ** int(args["alpha_scale"])), int(args["alpha_scale"])
+    slowness, bits = 2**scale + int(gamma) * n, int(args["alpha_scale"])
+    halvings = 0
+    while slowness >= 2 ** (scale + halvings + 1):
+        halvings += 1
+    return nearest_away(Fraction(2 ** (scale + bits), slowness // 2**halvings)), bits + halvings
 
 
 def learned(learner: Learner, args: np.void, q, towards, n: int):

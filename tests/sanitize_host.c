@@ -85,7 +85,7 @@ static int counts(const struct data *d) {
     rows += visits[p];
     for (int64_t k = first[p]; k < end[p]; k++) led_on += count[k];
   }
-  for (int64_t i = 0; i < d->rows; i++) terminated += d->records[i].step >> 31;
+  for (int64_t i = 0; i < d->rows; i++) terminated += ends(d->records[i]);
   for (int64_t e = 0; e < d->cores * d->entries; e++) by_cores += by_core[e];
   free(visits), free(first), free(end), free(rewards), free(next), free(count), free(by_core);
   return !failed && rows == d->rows && by_cores == d->rows && led_on == d->rows - terminated;

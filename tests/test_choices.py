@@ -311,6 +311,25 @@ def test_alpha_falls_by_its_schedule_and_starts_anew_with_each_round():
     assert 1 - train(data, learner, Schedule(1, 2, 1), "cpu").q_table.item() == pytest.approx(two, abs=1e-7)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "pim"])
+@pytest.mark.parametrize("bootstrap", ["current", "frozen"])
+def test_alpha_does_not_return_to_one(backend, bootstrap):
+    """One pair, rewards 0 and 1 in turn: Q approaches 1/2 by ever smaller steps.
+
+    After 65,535 updates, the most that 16 bits count, a count from 0 again would take the next rewards at 2/3 and 1/2.
+    """
+    data = replace(
+        random_data(0, rows=2, states=1, actions=1, scale=1.0),
+        reward=np.array([0, 1], np.float32),
+        terminated=np.ones(2, bool),
+        truncated=np.zeros(2, bool),
+    )
+    learner = Learner(alpha_schedule="rescaled_linear", gamma=0.5, bootstrap=bootstrap)
+    episodes = 2**15 + 1
+    got = train(data, learner, Schedule(1, episodes, episodes), backend).q_table.item()
+    assert got == pytest.approx(0.5, abs=1e-3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "pim"])
 @pytest.mark.parametrize("number_format", NumberFormat)

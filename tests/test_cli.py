@@ -1,6 +1,7 @@
 """The command line: what it writes, what it says, and how it refuses."""
 
 import argparse
+import errno
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import fields
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 from swiftrl_core.backends.pim import kernels
-from swiftrl_core.cli import benches, main
+from swiftrl_core.cli import benches, main, tools
 from swiftrl_core.cli.app import COMMANDS, make_parser
 from swiftrl_core.data import Dataset, environments, load, save
 from swiftrl_core.learner import Learner
@@ -138,13 +140,24 @@ def test_the_options_of_train_are_the_fields_of_learner_and_schedule(capsys):
         main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     for entry in (*fields(Learner), *fields(Schedule)):
-        if entry.name != "reward_range":
+        if entry.name not in ("reward_range", "units"):
             name = {"cores": "dpus"}.get(entry.name, entry.name.replace("_", "-"))
             assert f"--{name} " in text
             assert f"{entry.metadata['help']} (default: {entry.default})" in text
 
 
-@pytest.mark.parametrize("wrong", [["trian"], ["train", "--algorithm", "dqn"], ["train", "--tau", "x"], []])
+WRONG = [["trian"], ["train", "--algorithm", "dqn"], ["train", "--tau", "x"], []]
+EMPTY = [
+    "train --tau",
+    "train --alpha",
+    "train --data",
+    "train --hardware",
+    "evaluate --q-table",
+    "sweep --out",
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG + [f"{option}=--".split() for option in EMPTY], ids=" ".join)
 def test_options_that_do_not_parse_are_one_sentence(capsys, wrong):
     with pytest.raises(SystemExit) as done:
         main(wrong)
@@ -289,6 +302,12 @@ def test_damaged_metadata_is_refused(tmp_path, lake, capsys, metadata, needle):
     refused(train_arguments(bad, tmp_path / "out"), capsys, needle)
 
 
+def test_metadata_that_nest_too_deeply_are_refused(tmp_path, lake, capsys):
+    table = parquet.read_table(lake).replace_schema_metadata({b"swiftrl": b"[" * 100_000})
+    parquet.write_table(table, tmp_path / "bad.parquet")
+    refused(train_arguments(tmp_path / "bad.parquet", tmp_path / "out"), capsys, "the metadata is not JSON")
+
+
 @pytest.mark.parametrize("table", [np.zeros((16, 4), np.int32), np.full((16, 4), np.inf, np.float32)])
 def test_a_table_of_raw_or_infinite_numbers_is_refused(tmp_path, capsys, table):
     np.save(tmp_path / "q.npy", table)
@@ -341,6 +360,22 @@ def test_ctrl_c_ends_a_long_round_soon_and_writes_nothing(tmp_path, lake, backen
     assert process.returncode == 130
     assert "interrupted" in message
     assert not list((tmp_path / "out").glob("*"))
+
+
+def test_too_many_open_files_are_called_so(capsys, monkeypatch):
+    monkeypatch.setattr("os.pipe", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+    monkeypatch.setattr(tools, "doctor", lambda options: os.pipe())
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().err == (
+        "swiftrl: too many files are open: use fewer workers, or raise the limit of `ulimit -n`\n"
+    )
+
+
+def test_commands_work_without_docstrings_and_assertions():
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "swiftrl_core.cli", "train", "--help"], capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_full_output_is_one_sentence():

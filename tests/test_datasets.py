@@ -1,8 +1,10 @@
 """Data sets: sampled like the real environment, the same after any journey through a file, and checked on the way."""
 
 import gzip
+import itertools
 import json
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from swiftrl_core.data import Dataset, collect, load, open_data, read_text, save, text_format, write_text
+from swiftrl_core.data import (
+    Dataset,
+    collect,
+    collection,
+    load,
+    open_data,
+    read_text,
+    save,
+    text_format,
+    write_text,
+)
 from swiftrl_core.data.environments import Environment, resolve
 from swiftrl_core.data.transitions import COLUMNS, check_possible
 from swiftrl_core.util.errors import SwiftRLError
@@ -650,6 +662,23 @@ def test_text_needs_an_environment_that_it_can_tell_ends_in(tmp_path, monkeypatc
     ambiguous = Environment(**{**fields, "terminal": np.zeros(16, bool)})
     with pytest.raises(SwiftRLError, match="can terminate in state"):
         read_text(path, ambiguous)
+
+
+def test_the_numbers_of_actions_outcomes_and_starts_are_independent():
+    """From one seed three streams. Words of one generator would meet again: an action takes half of a word that a
+    uniform number takes whole, so that of row 2k + 1 would be a quarter of the outcome's number of row k.
+    """
+    lake, taxi = resolve("frozenlake"), resolve("taxi")  # 4 actions, and 300 states to start from
+    rows, begins = 4_000, np.flatnonzero(taxi.start)
+    for seed in range(3):
+        actions, uniforms, _ = collection._streams(lake, seed)
+        _, _, starts = collection._streams(taxi, seed)
+        actions, uniforms, starts = (np.array(list(islice(s, 2 * rows))) for s in (actions, uniforms, starts))
+        outcomes = (4 * uniforms[:rows]).astype(int)
+        began = np.searchsorted(begins, starts[:rows]) * 4 // len(begins)
+        for one, other in itertools.product((outcomes, began), (actions[:rows], actions[::2], actions[1::2])):
+            assert abs(np.mean(one == other) - 0.25) < 0.04
+        assert abs(np.mean(outcomes == began) - 0.25) < 0.04
 
 
 def test_fractional_rewards_do_not_fit_the_text_format(tmp_path):

@@ -178,6 +178,56 @@ int main(void) { return 0; }
         compile_kernel(source, {"STACK_SIZE_DEFAULT": "1k"})
 
 
+#: Pieces of public kernels that did not compile, or their like: headers of the SDK, fields of a barrier, functions.
+ACCEPTED = {
+    "inttypes.h": "#include <inttypes.h>\n#include <stdio.h>\n"
+    'void f(void) { printf("%" PRIu64 PRId32, (uint64_t)1, 2); }',
+    "limits by stdint.h": "#include <stdint.h>\nunsigned f(void) { return UINT_MAX + INT8_MAX + CHAR_BIT; }",
+    "atomic_bit.h": "#include <atomic_bit.h>\nATOMIC_BIT_INIT(bit);\n"
+    "void f(void) { ATOMIC_BIT_ACQUIRE(bit); ATOMIC_BIT_RELEASE(bit); }",
+    "built_ins.h": "#include <built_ins.h>\n"
+    "int f(int a, int b) { int c; __builtin_mul_sl_uh_rrr(c, a, b); return c; }",
+    "nop": "void f(void) { __builtin_nop(); }",
+    "barrier fields": "#include <barrier.h>\nbarrier_t b;\n"
+    "void f(void) { b.wait_queue = 0xff; b.count = b.initial_count = 1; b.lock = 0; barrier_wait(&b); }",
+    "exit codes": "#include <stdlib.h>\nint f(void) { return EXIT_FAILURE + (int)labs(-1L) + (int)lldiv(7, 2).rem; }",
+    "errno.h": "#include <errno.h>\nint f(void) { return errno == ENOMEM; }",
+    "allocators": "#include <buddy_alloc.h>\n#include <fsb_allocator.h>\nvoid *f(void) { return buddy_alloc(16); }",
+    "sysdef.h": "#include <sysdef.h>\nsysname_t f(void) { return 0; }",
+    "memmram_utils.h": '#include <memmram_utils.h>\n_Static_assert(DMA_ALIGNED(9) == 16, "");',
+    "profiling.h": "#include <profiling.h>\nPROFILING_INIT(p);\n"
+    "void f(void) { profiling_start(&p); profiling_stop(&p); }",
+    "a transfer of 4 bytes": "#include <mram.h>\n__mram_noinit int m[64];\n__dma_aligned int w[2];\n"
+    "void f(void) { mram_write(w, m, sizeof(int)); }",
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_what_the_sdk_compiles_compiles(tmp_path, case):
+    compile_kernel(write(tmp_path, f"{ACCEPTED[case]}\nint main(void) {{ return 0; }}\n"), nr_tasklets=2)
+
+
+def test_a_program_of_several_sources_and_with_flags(tmp_path):
+    other = tmp_path / "part" / "other.c"
+    other.parent.mkdir()
+    (other.parent / "kind.h").write_text("enum kind { FIRST, SECOND };\n")
+    other.write_text('#include "kind.h"\nunsigned size_of_kind(void) { return sizeof(enum kind); }\n')
+    source = write(
+        tmp_path,
+        "#include <attributes.h>\nunsigned size_of_kind(void);\n__host unsigned x;\n"
+        "int main(void) { x = size_of_kind(); return 0; }\n",
+    )
+    plain, short = (compile_kernel([source, other], flags=flags) for flags in ((), ["-fshort-enums"]))
+    assert plain != short
+    assert plain.stem == short.stem == "kernel"
+    (other.parent / "kind.h").write_text("enum kind { FIRST, SECOND, THIRD };\n")
+    assert compile_kernel([source, other]) != plain
+    with pytest.raises(CompileError, match="at least one C file"):
+        compile_kernel([])
+    with pytest.raises(CompileError, match="absent.c does not exist"):
+        compile_kernel([source, tmp_path / "absent.c"])
+
+
 def test_a_missing_source(tmp_path):
     with pytest.raises(CompileError, match="absent.c does not exist; give the path of a C file"):
         compile_kernel(tmp_path / "absent.c")

@@ -145,7 +145,7 @@ RULES = {
     "unaligned MRAM": (8, 5),
     "stacks": (9, 2),
     "counter": (10, 5),
-    "library": (11, 4),
+    "library": (11, 11),
 }
 
 

@@ -513,21 +513,49 @@ def test_running_nothing_takes_no_time():
 
 # -- faults ------------------------------------------------------------------------------------------------------
 
+#: A transfer that breaks the rules, and what a DPU makes of it: bytes moved, and their offsets in MRAM and in WRAM.
+TOLERATED = {
+    "a size of zero": ("mram_read(source, target, zero);", 2048, 0, 0),
+    "a constant size below 8": ("mram_read(source, target, 4);", 2048, 0, 0),
+    "a size that is no multiple of 8": ("mram_read(source, target, zero + 20);", 16, 0, 0),
+    "a size beyond 2,048": ("mram_read(source, target, zero + 2056);", 8, 0, 0),
+    "a misaligned MRAM address": ("mram_read(source + 13, target, 16);", 16, 8, 0),
+    "a misaligned WRAM address": ("mram_read(source, target + 21, 16);", 16, 0, 16),
+    "an MRAM address without its base": (
+        "mram_read((__mram_ptr uint8_t *)(64 + zero), target, 8);",
+        8,
+        64,
+        0,
+    ),
+}
+
+
+@MODES
+@pytest.mark.parametrize("case", TOLERATED)
+def test_a_transfer_that_breaks_the_rules_is_done_as_a_dpu_would(build, case, mode):
+    statement, moved, offset, into = TOLERATED[case]
+    machine = build(
+        f"""
+        __mram_noinit uint8_t source[4096]; __host uint8_t target[4096]; __host uint32_t zero;
+        int main(void) {{ {statement} return 0; }}
+        """
+    )
+    data = np.random.default_rng(4).integers(1, 256, 4096).astype(np.uint8)
+    machine.write_mram(0, data)
+    stats = run(machine, mode)
+    assert stats.dma_bytes_read[0] == moved
+    found = machine.symbol("target")
+    expected = np.zeros_like(found)
+    expected[into : into + moved] = data[offset : offset + moved]
+    np.testing.assert_array_equal(found, expected)
+
+
 FAULTS = {
     "a store beyond WRAM": (17, "4 bytes at 0x20000", "*(volatile uint32_t *)0x20000 = 1;"),
     "a misaligned load": (18, "not a multiple of 4", "id = *(volatile uint32_t *)(id + 10);"),
-    "a DMA of zero bytes": (19, "a DMA of 0 bytes", "mram_read(DPU_MRAM_HEAP_POINTER, block, zero);"),
-    "a DMA too long": (19, "a DMA of 2056 bytes", "mram_read(DPU_MRAM_HEAP_POINTER, block, zero + 2056);"),
-    "a DMA of a bad size": (19, "a DMA of 12 bytes", "mram_read(DPU_MRAM_HEAP_POINTER, block, zero + 12);"),
-    "a DMA from a bad address": (20, "0x8000004", "mram_read((__mram_ptr void *)0x08000004, block, 8);"),
-    "a DMA to a bad address": (
-        20,
-        "multiples of 8",
-        "mram_read(DPU_MRAM_HEAP_POINTER, (char *)block + 4, 8);",
-    ),
     "a DMA beyond WRAM": (21, "leaves WRAM", "mram_read(DPU_MRAM_HEAP_POINTER, (void *)65528, 16);"),
     "a DMA beyond MRAM": (22, "leaves MRAM", "mram_write(block, (__mram_ptr void *)0x0bfffff8, 16);"),
-    "a DMA outside MRAM": (22, "leaves MRAM", "mram_read((__mram_ptr void *)64, block, 8);"),
+    "a DMA outside MRAM": (22, "leaves MRAM", "mram_read((__mram_ptr void *)0x04000000, block, 8);"),
     "division by zero": (2, "division by zero", "id = 7 / zero;"),
     "64-bit division by zero": (2, "division by zero", "id = (uint64_t)7 % zero;"),
     "heap exhausted": (1, "the heap is full", "mem_alloc(60000); mem_alloc(60000);"),

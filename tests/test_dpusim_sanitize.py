@@ -61,6 +61,7 @@ def test_a_kernel_without_bugs_has_no_sanitizer_reports(binary):
         (8, "misaligned DMA", "far+4", [line_of("far + 4")], "a DPU uses 0x80"),
         (9, "misaligned DMA", "buffer+4", [line_of("buffer[0] + 4")], "uses the WRAM address"),
         (10, "misaligned DMA", "far", [line_of("12 + counter")], "transfers 12 bytes"),
+        (12, "MRAM address without base", "", [line_of("0x03ffffff")], "a DPU takes it for 0x800"),
         (11, "data race", "buffer", [line_of("NR_TASKLETS][0] = id"), line_of("buffer[id][0];")], "buffer"),
     ],
 )
@@ -76,6 +77,29 @@ def test_each_kind_of_bug_is_found(binary, bug, kind, symbol, lines, sentence):
     assert all(line in first.text for line in lines)
     if bug != 10:
         assert len(found) == 1, found
+
+
+@pytest.mark.parametrize(
+    ("bug", "symbol", "texts"),
+    [(13, "far", ("/* both */", "/* halves */")), (15, "far", ("/* a scalar */",))],
+)
+def test_races_in_a_word_of_mram_are_found(binary, bug, symbol, texts):
+    found = reports_of(binary, bug)
+    assert {report.kind for report in found} == {"data race"}, found
+    assert {report.symbol.partition("+")[0] for report in found} == {symbol}
+    lines = {line_of(text) for text in texts}
+    assert {line for report in found for line in report.lines} == lines
+    assert {report.tasklets for report in found} <= {(0, 1), (1, 0)}
+
+
+def test_a_missing_barrier_behind_mem_reset_is_found(binary):
+    found = reports_of(binary, 14)
+    assert {report.kind for report in found} == {"data race"}, found
+    assert {report.symbol for report in found} == {"the heap's pointer"}
+    assert {line for report in found for line in report.lines} == {
+        line_of("/* late */"),
+        line_of("/* early */"),
+    }
 
 
 def test_reports_of_many_dpus_are_told_once(binary):

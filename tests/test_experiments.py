@@ -182,6 +182,16 @@ WRONG = {
     "grid:\n  seed: 2026-01-01": "line 2: seed is datetime.date(2026, 1, 1)",
     "grid:\n  seed: !!python/none x": "bad.yaml, line 2: this is not a YAML value",
     "grid:\n  data: gone.parquet": "line 2: cannot read",
+    "grid:\n  seed: [1, 010]": "line 2: this is not a YAML value (010 is octal or base 60 in YAML",
+    "grid:\n  transitions: 1:30": "line 2: this is not a YAML value (1:30 is octal or base 60",
+    "grid:\n  alpha: 1:30.5": "line 2: this is not a YAML value (1:30.5 is octal or base 60",
+    "runs:\n- cores: 1\n  backend_options: {simulated_dpus: 010}": "(010 is octal or base 60",
+    "[" * 3_000: "the lists are nested too deeply",
+    "name: ../../evil\ngrid: {cores: 2}": "line 1: name is '../../evil': write a plain folder name",
+    "name: /tmp/evil\ngrid: {cores: 2}": "line 1: name is '/tmp/evil': write a plain folder name",
+    "name: ..\ngrid: {cores: 2}": "line 1: name is '..': write a plain folder name",
+    'name: "a\\0b"\ngrid: {cores: 2}': "write a plain folder name",
+    "grid:\n  data: /dev/zero": "line 2: cannot read /dev/zero: it is no ordinary file",
     f"grid: {{seed: {list(range(1001))}, evaluation_seed: {list(range(1001))}}}": "the grid has 1,002,001 runs",
 }
 
@@ -200,3 +210,5 @@ def test_a_wrong_specification_is_told_in_one_sentence_with_its_line(tmp_path, t
 def test_a_specification_that_is_not_there_is_told(tmp_path):
     with pytest.raises(SwiftRLError, match="cannot read"):
         spec.read(tmp_path / "none.yaml")
+    with pytest.raises(SwiftRLError, match="cannot read /dev/zero: it is no ordinary file"):
+        spec.read("/dev/zero")

@@ -120,21 +120,42 @@ def test_data_without_any_error_can_be_drawn(rows):
         )
 
 
-def test_what_a_recipe_needed_is_the_first_point_from_which_all_are_good():
-    errors = {10: (0.5, 0.01), 20: (0.01, 0.01), 30: (0.3, 0.01), 40: (0.01, 0.02), 50: (0.0, 0.0)}
-    rows = pd.DataFrame(
+def learned(measure: str, values: dict[int, tuple[float, ...]], **columns) -> pd.DataFrame:
+    """Rows by hand: a measure after so many episodes, one value a seed."""
+    return pd.DataFrame(
         [
             {
                 "environment": "frozenlake", "cores": 4, "backend": "cpu", "update": "td", "aggregation": "mean",
                 "bootstrap": "current",
                 "sampling": "SEQ", "alpha": 0.1, "tau": 10, "episodes": episodes, "rounds": episodes // 10,
                 "nominal_updates": episodes * 1_000, "transitions": 1_000, "seed": seed, "optimum": 1.0,
-                "bytes_communicated": 8_000 + episodes * 100, "max_error_empirical": error,
+                "bytes_communicated": 8_000 + episodes * 100, measure: value, **columns,
             }
-            for episodes, both in errors.items()
-            for seed, error in enumerate(both)
+            for episodes, seeds in values.items()
+            for seed, value in enumerate(seeds)
         ]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("optimum", "good", "short"), [(50.0, 49.6, 49.4), (0.5, 0.496, 0.494), (-13.0, -13.1, -13.2)]
+)
+def test_within_1_percent_is_relative_to_the_optimum(optimum, good, short):
+    rows = learned("exact_return", {10: (short, optimum), 20: (good, good)}, optimum=optimum)
+    (needed,) = aggregation.table_needed(rows, "exact_return", 0.01).itertuples()
+    assert needed.episodes == 20
+
+
+def test_the_megabytes_of_tables_are_millions_of_bytes_without_the_chunks():
+    rows = learned("exact_return", {10: (0.5,)}, bytes_communicated=8 * 1_000 + 3_000_000)
+    rows = rows.assign(max_error_empirical=0.1, mean_error_optimal=0.1)
+    (row,) = aggregation.table_recipes(rows).itertuples()
+    assert (row.table_mb, row.updates_m) == pytest.approx((3.0, 0.01), rel=1e-12)
+
+
+def test_what_a_recipe_needed_is_the_first_point_from_which_all_are_good():
+    errors = {10: (0.5, 0.01), 20: (0.01, 0.01), 30: (0.3, 0.01), 40: (0.01, 0.02), 50: (0.0, 0.0)}
+    rows = learned("max_error_empirical", errors)
     (needed,) = aggregation.table_needed(rows, "max_error_empirical", 0.02).itertuples()
     assert (needed.episodes, needed.rounds, needed.seeds) == (40, 4, 2)
     assert needed.table_mb == pytest.approx(0.004)

@@ -1,5 +1,6 @@
 """Figures: what they draw is what the table says, and the same table gives the same bytes."""
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,6 +71,23 @@ def test_the_same_table_gives_the_same_bytes(tmp_path, name):
         assert [path.suffix for path in paths] == [".pdf", ".png", ".csv"]
     for path in paths:
         assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
+
+
+def test_the_user_s_settings_of_matplotlib_change_no_byte(tmp_path):
+    theirs = {
+        "font.family": "serif",
+        "axes.grid": True,
+        "savefig.bbox": "tight",
+        "lines.linewidth": 3,
+        "pdf.use14corefonts": True,
+        "text.usetex": True,
+        "figure.dpi": 30,
+    }
+    for name in drawn():
+        ours = save(*drawn()[name], tmp_path / "ours", name)
+        with mpl.rc_context(theirs):
+            for path, other in zip(ours, save(*drawn()[name], tmp_path / "theirs", name), strict=True):
+                assert path.read_bytes() == other.read_bytes(), path.name
 
 
 def test_fonts_are_embedded_as_truetype(tmp_path):

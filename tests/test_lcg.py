@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swiftrl_core.learner import random_states
+from swiftrl_core.learner import Learner, random_states
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.util import toolchain
 
@@ -85,5 +85,6 @@ def test_chance_is_strictly_below_its_threshold(lcg):
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0])
 def test_chance_keeps_epsilon(lcg, epsilon):
     state, draws = ctypes.c_uint32(int(random_states(5, np.arange(1))[0])), 200_000
-    hits = lcg.chances(ctypes.byref(state), round(epsilon * 2**31), draws)
+    args = Learner("sarsa", epsilon=epsilon).arguments(np.ones(1, int), np.zeros(1, np.uint32))
+    hits = lcg.chances(ctypes.byref(state), int(args["explore_below"][0]), draws)
     assert abs(hits - epsilon * draws) <= 5 * np.sqrt(draws * epsilon * (1 - epsilon))

@@ -152,7 +152,7 @@ def test_seeds_give_other_states():
 
 def test_every_setting_but_the_data_s_carries_its_help():
     without = [entry.name for entry in fields(Learner) if not entry.metadata.get("help")]
-    assert without == ["reward_range"]
+    assert without == ["reward_range", "units"]
     assert list(CHOICES) == [entry.name for entry in fields(Learner) if isinstance(entry.default, StrEnum)]
     assert all(getattr(Learner(), name) == paper for name, paper in BEYOND_THE_PAPER.items())
 

@@ -215,7 +215,7 @@ def test_times_carry_their_evidence_and_the_mean_is_the_plain_one():
     assert 0 < cpu.machine["core_s"] < 60
     assert cpu.ns_per_agent_update == pytest.approx(1e9 * cpu.breakdown.pim_kernel / cpu.updates)
     np.testing.assert_array_equal(cpu.mean.ravel(), aggregation.mean(cpu.tables.reshape(5, -1)))
-    np.testing.assert_array_equal(cpu.values, (cpu.tables / 10_000).astype(np.float32))
+    np.testing.assert_array_equal(cpu.values, (cpu.tables / cpu.learners[0].scale).astype(np.float32))
 
 
 def test_eleven_agents_take_a_dpu_little_longer_than_one_and_twenty_two_take_twice_as_long():

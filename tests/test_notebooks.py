@@ -156,6 +156,18 @@ def test_texts_that_do_not_fit_are_refused(reporting, text):
         check_texts(reporting, {"count": text})
 
 
+@pytest.mark.parametrize("read", [check, check_texts])
+def test_a_word_that_the_parameter_cannot_be_is_refused(tmp_path, read):
+    words = 'size: str = "smoke"\nsampling: str = "SEQ"\nname: str = "SEQ"'
+    source = notebook(tmp_path / "words.ipynb", parameters=words)
+    given = {"size": "paper", "sampling": "RAN", "name": "any"}
+    assert read(source, given) == given
+    with pytest.raises(SwiftRLError, match="parameter size is 'nope': choose one of smoke, quick, paper"):
+        read(source, {"size": "nope"})
+    with pytest.raises(SwiftRLError, match="parameter sampling is 'seq': choose one of SEQ, STR, RAN"):
+        read(source, {"sampling": "seq"})
+
+
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.text(min_size=1).map(Path),
     lambda inner: (
@@ -198,7 +210,8 @@ def test_a_notebook_without_parameters_or_not_a_notebook_is_refused(tmp_path):
     with pytest.raises(SwiftRLError, match="0 cells tagged `parameters`"):
         check(tmp_path / "bare.ipynb", {})
     (tmp_path / "text.ipynb").write_text("no")
-    for name in ("text.ipynb", "gone.ipynb"):
+    (tmp_path / "deep.ipynb").write_text("[" * 100_000)
+    for name in ("text.ipynb", "gone.ipynb", "deep.ipynb"):
         with pytest.raises(SwiftRLError, match="not a readable notebook"):
             check(tmp_path / name, {})
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swiftrl_core.data import collect, environments, evaluation, save
+from swiftrl_core.data import Dataset, collect, environments, evaluation, save
 from swiftrl_core.learner import CHOICES, SOMETIMES_IGNORED, Learner
 from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps import run as runs
-from swiftrl_core.sweeps.row import _reachable
+from swiftrl_core.sweeps.row import _reachable, data_columns
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.settings import LEARNER
 from swiftrl_core.training.loop import train
@@ -104,7 +104,7 @@ def test_no_setting_was_forgotten_above():
 
 def test_a_learner_s_settings_are_those_of_learner_everywhere():
     """In a run, in its checks, and in its row, whose columns have choices before numbers."""
-    own = [entry for entry in fields(Learner) if entry.name != "reward_range"]
+    own = [entry for entry in fields(Learner) if entry.name not in ("reward_range", "units")]
     assert {entry.name for entry in own} == LEARNER.keys()
     defaults = {entry.name: entry.default for entry in fields(Run)}
     assert {entry.name: entry.default for entry in own}.items() <= defaults.items()
@@ -243,6 +243,27 @@ def test_a_row_counts_what_chunks_hold():
     assert row["coverage"] == len(set(pair)) / pairs
     assert row["chunk_coverage"] == pytest.approx(np.mean([len(set(pair[rows])) for rows in chunks]) / pairs)
     assert row["chunks_without_positive_reward"] == sum(not (data.reward[rows] > 0).any() for rows in chunks)
+
+
+def test_a_reward_of_nothing_is_no_positive_reward():
+    """Six rows by hand, three chunks of two: the second alone holds a reward. 11 of the lake's states go on."""
+    zeros, ends = np.zeros(6, np.int32), np.zeros(6, bool)
+    data = Dataset(
+        state=zeros,
+        action=np.array([0, 1, 0, 0, 2, 0], np.int32),
+        reward=np.array([0, 0, 0, 1, -1, 0], np.float32),
+        next_state=zeros,
+        terminated=ends,
+        truncated=ends,
+        episode=zeros,
+        n_states=16,
+        n_actions=4,
+    )
+    assert data_columns(environments.resolve("frozenlake"), data, 3) == {
+        "coverage": 3 / 44,
+        "chunk_coverage": pytest.approx((2 + 1 + 2) / (3 * 44)),
+        "chunks_without_positive_reward": 2,
+    }
 
 
 def test_taxi_has_400_states_that_can_be_met():

@@ -11,6 +11,7 @@ from swiftrl_core.backends.pim import sampled
 from swiftrl_core.data import collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
+from swiftrl_core.training.agents import train_agents
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
 
@@ -29,6 +30,28 @@ def test_sampling_all_dpus_is_simulating_all(learner):
         simulated, full = (getattr(run.breakdown, part) for run in (all_sampled, every))
         assert simulated == pytest.approx(
             full, abs=all_sampled.breakdown.host_averaging + every.breakdown.host_averaging
+        )
+
+
+def down_s(machine, learner, data) -> float:
+    """Seconds of the transfers before a round."""
+    machine.load(split(data, learner, 64))
+    table = np.zeros(64, learner.dtype)
+    down = machine.run_round(table, 1, table if learner.update == "vr" else None).down_s
+    machine.close()
+    return down
+
+
+def test_the_table_of_targets_is_broadcast_as_well():
+    """64 DPUs, one rank: 0.12 ms a broadcast and 16.88 GB/s (PrIM); the episodes, the table, in vr the targets."""
+    data = collect("frozenlake", 640, seed=1)
+    for update, tables in (("td", 1), ("vr", 2)):
+        learner = Learner(update=update)
+        problem = backends.Problem(learner, 16, 4)
+        seconds = (1 + tables) * 0.12e-3 + 64 * (4 + tables * 256) / 16.88e9
+        assert down_s(sampled.open_sampled(problem, 64, 2), learner, data) == pytest.approx(seconds, rel=1e-9)
+        assert down_s(backends.open_backend("pim", problem, 64), learner, data) == pytest.approx(
+            seconds, rel=1e-9
         )
 
 
@@ -90,6 +113,36 @@ def test_the_busiest_have_the_longest_chunks_and_bootstrap_most():
 def test_a_number_of_dpus_that_cannot_be_is_refused(wrong):
     with pytest.raises(SwiftRLError, match="simulated_dpus is"):
         train(collect("frozenlake", 50, seed=1), Learner(), Schedule(5, 1, 1), "pim", simulated_dpus=wrong)
+
+
+def test_a_server_with_too_few_dpus_is_refused_and_ranks_are_those_of_all():
+    data = collect("frozenlake", 5_000, seed=1)
+    with pytest.raises(SwiftRLError, match="asked for 2561 DPUs, upmem-2556 has 2560"):
+        train(data, Learner(), Schedule(2_561, 1, 1), "pim", simulated_dpus=1)
+    for cores, ranks in ((200, 4), (64, 1)):
+        machine = train(data, Learner(), Schedule(cores, 1, 1), "pim", simulated_dpus=2).machine
+        assert (machine["dpus"], machine["simulated_dpus"], machine["ranks"]) == (cores, 2, ranks)
+    with pytest.raises(SwiftRLError, match="asked for 2561 DPUs, upmem-2556 has 2560"):
+        train_agents(data, [Learner()] * 2_561, episodes=1, simulated_dpus=1)
+    machine = train_agents(data, [Learner()] * 65, episodes=1, simulated_dpus=1).machine
+    assert (machine["dpus"], machine["ranks"]) == (65, 2)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel": "tuned"}, {"simulated_dpus": 2}, {"tasklets": 16}], ids=str
+)
+def test_a_server_of_v1b_chips_trains_the_same_tables(options):
+    learner = Learner(bootstrap="frozen" if "tasklets" in options else "current")
+    data, schedule = collect("frozenlake", 200, seed=1), Schedule(4, 2, 2)
+    trained = train(data, learner, schedule, "pim", hardware="upmem-v1b", **options)
+    assert trained.machine["hardware"] == "upmem-v1b"
+    np.testing.assert_array_equal(trained.q_raw, train(data, learner, schedule, "cpu").q_raw)
+
+
+def test_a_v1b_chip_has_16_tasklets():
+    data, options = collect("frozenlake", 200, seed=1), {"hardware": "upmem-v1b", "tasklets": 17}
+    with pytest.raises(SwiftRLError, match="does not fit a v1B DPU; choose 1 to 16 tasklets"):
+        train(data, Learner(bootstrap="frozen"), Schedule(4, 2, 2), "pim", **options)
 
 
 def test_other_backends_have_no_simulated_dpus():

@@ -77,6 +77,39 @@ def test_a_damaged_file_counts_as_absent_and_is_replaced(tmp_path_factory, rows,
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("kind", ["rows", "failed"])
+@pytest.mark.parametrize("damage", ["folder", "full folder", "deep JSON"])
+def test_a_folder_or_deep_json_in_the_place_of_a_row_counts_as_absent(store, rows, kind, damage):
+    config_hash = rows[0]["config_hash"]
+    path = store.directory / kind / f"{config_hash}.json"
+    if damage == "deep JSON":
+        path.write_text("[" * 100_000)
+    else:
+        path.mkdir()
+        if damage == "full folder":
+            (path / "kept").write_text("something")
+    assert store.row(config_hash) is None
+    assert store.failures() == {}
+    store.fail(rows[0], config_hash, "an error", "details")
+    assert store.failures()[config_hash]["error"] == "an error"
+    store.add(rows[0])
+    assert store.row(config_hash) == rows[0]
+    assert store.failures() == {}
+    assert len(list(store.directory.rglob("kept"))) == (damage == "full folder")
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o002])
+def test_rows_and_failures_obey_the_umask(store, rows, mask):
+    before = os.umask(mask)
+    try:
+        store.add(rows[0])
+        store.fail(rows[1], rows[1]["config_hash"], "an error", "details")
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in store.directory.rglob("*.json")}
+    assert modes == {0o666 & ~mask}
+
+
 def test_a_file_under_another_run_s_name_does_not_count(store, rows):
     store.add(rows[0])
     row_file(store, rows[0]).rename(row_file(store, rows[1]))
@@ -159,6 +192,9 @@ def test_the_table_on_disk_is_checked_when_it_is_read(store, rows):
     with pytest.raises(SwiftRLError, match="checksum"):
         results.read_table(path)
     path.write_bytes(content)
+    path.with_suffix(".json").write_text("[" * 100_000)
+    with pytest.raises(SwiftRLError, match="not a finished table"):
+        results.read_table(path)
     path.with_suffix(".json").unlink()
     with pytest.raises(SwiftRLError, match="not a finished table"):
         results.read_table(path)

@@ -1,5 +1,6 @@
 """Sweeps with real processes: kills, Ctrl-C, full disks, two at once. What is finished stays; what is not is redone."""
 
+import errno
 import itertools
 import os
 import pty
@@ -11,6 +12,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -28,6 +30,7 @@ from swiftrl_core.sweeps.estimate import estimate
 from swiftrl_core.sweeps.executors import Processes, Serial
 from swiftrl_core.sweeps.executors.executor import Turns
 from swiftrl_core.sweeps.grid import combine, unique
+from swiftrl_core.sweeps.job import alone_on
 from swiftrl_core.sweeps.plan import INTERRUPT_SECONDS, execute, make_plan
 from swiftrl_core.sweeps.run import Run
 from swiftrl_core.sweeps.store import Store
@@ -298,6 +301,31 @@ def test_two_sweeps_on_one_folder_share_the_work_and_agree(tmp_path, undisturbed
     log = (tmp_path / "out" / "sweep.log").read_text()
     assert "another sweep uses this folder: this one executes the runs in reverse order" in log
     assert 40 <= log.count(" s frozenlake") <= 55  # runs executed, by both together
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_stops_no_sweep(tmp_path, monkeypatch, number):
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(number, os.strerror(number))))
+    with alone_on("pim"):
+        pass
+    store = Store(tmp_path)
+    assert execute(make_plan(make_runs(2), store), store, show_progress=False).done == 2
+
+
+def test_a_second_user_can_lock_a_device(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        with alone_on("gpu"):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "swiftrl-gpu.lock").stat().st_mode & 0o777 == 0o444  # whose owner may be any user
+    opened = Mock(wraps=os.open)
+    monkeypatch.setattr("os.open", opened)
+    with alone_on("gpu"):
+        pass
+    opened.assert_called_once_with(tmp_path / "swiftrl-gpu.lock", os.O_RDONLY)
 
 
 def test_a_full_disk_ends_the_sweep_in_one_sentence(tmp_path, undisturbed):

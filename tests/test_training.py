@@ -1,6 +1,8 @@
 """The round loop: what each core sees, how often, and where the time is booked."""
 
+import itertools
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from swiftrl_core.backend import Problem, Round, open_backend
 from swiftrl_core.data import Dataset, collect
 from swiftrl_core.learner import Learner
 from swiftrl_core.learner.chunks import split
-from swiftrl_core.training import aggregation
+from swiftrl_core.training import aggregation, synchronisation
 from swiftrl_core.training import loop as training
 from swiftrl_core.training.loop import Schedule, train
 from swiftrl_core.util.errors import SwiftRLError
@@ -171,7 +173,7 @@ class Host:
         self.made = 0
 
     def load(self, chunks):
-        return 0.0
+        return 0.5  # of counting the data
 
     def targets(self, table):
         *_, preparing = times_of(self.made)
@@ -195,12 +197,56 @@ def test_every_time_is_booked_once_and_where_the_paper_books_it(monkeypatch, led
     if ledger is AveragingLedger:
         preparing = [0, 0, 0]
     parts = result.breakdown
-    assert parts.cpu_to_pim == 1 + down[0] + preparing[0]
+    assert parts.cpu_to_pim == 1 + 0.5 + down[0] + preparing[0]
     assert parts.pim_kernel == sum(kernel)
     assert parts.inter_pim_core == sum(down[1:] + preparing[1:] + up[:2] + averaging[:2])
     assert parts.pim_to_cpu == up[2] + averaging[2]
-    assert parts.host_averaging == sum(averaging + preparing)
+    assert parts.host_averaging == 0.5 + sum(averaging + preparing)
     assert result.executed_updates == 10 + 20 + 30
+
+
+@pytest.mark.parametrize(
+    ("choices", "counted"),
+    [({}, 0), ({"aggregation": "count"}, 1), ({"update": "vr", "aggregation": "visited"}, 1)],
+)
+def test_the_host_counts_on_its_clock_what_the_learner_needs(monkeypatch, choices, counted):
+    ticks = itertools.count()
+    monkeypatch.setattr(synchronisation, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    data, learner = one_reward_per_state(20), Learner(**choices)
+    host = synchronisation.Synchronisation(Problem(learner, 20, 1))
+    assert host.load(split(data, learner, 4)) == counted
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+def test_sarsa_explores_as_often_as_epsilon(backend, epsilon):
+    """All states lead to the last, where action 0 is worth 1 and action 1 nothing: epsilon / 2 of the draws take it.
+
+    With alpha and gamma 1, the entry of a state becomes the value of the action that its one transition drew.
+    """
+    states, cores, last = 1000, 4, 1000
+    states_of_all = np.tile(np.arange(states, dtype=np.int32), cores)
+    rows = len(states_of_all)
+    going = replace(
+        one_reward_per_state(rows),
+        state=states_of_all,
+        reward=np.zeros(rows, np.float32),
+        next_state=np.full(rows, last, np.int32),
+        terminated=np.zeros(rows, bool),
+        truncated=np.ones(rows, bool),
+        n_states=states + 1,
+        n_actions=2,
+    )
+    learner = Learner("sarsa", alpha=1.0, gamma=1.0, epsilon=epsilon)
+    machine = open_backend(backend, Problem(learner, states + 1, 2, seed=7), cores)
+    machine.load(split(going, learner, cores))
+    table = np.zeros((states + 1, 2), np.float32)
+    table[last, 0] = 1
+    tables = machine.run_round(table.ravel(), 1).tables.reshape(cores, states + 1, 2).copy()
+    machine.close()
+    explored = rows - np.count_nonzero(tables[:, :states, 0])
+    expected = rows * epsilon / 2
+    assert abs(explored - expected) < 4 * np.sqrt(expected * (1 - epsilon / 2))
 
 
 def test_simulated_times_repeat_exactly_but_for_the_averaging_that_was_measured():

@@ -4,6 +4,7 @@ The module of a command is imported when that command is used, so that `swiftrl 
 """
 
 import argparse
+import errno
 import os
 import pkgutil
 import sys
@@ -48,7 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        options = make_parser(only=arguments[0] if arguments else "").parse_args(arguments)
+        parser = make_parser(only=arguments[0] if arguments else "")
+        for argument in arguments:
+            if argument.startswith("--") and argument.endswith("=--"):  # argparse would pass on an empty list
+                parser.error(f"{argument.removesuffix('=--')} has no value: write one after the =")
+        options = parser.parse_args(arguments)
         options.command(options)
         sys.stdout.flush()
     except SwiftRLError as error:
@@ -57,6 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return _failed("too many files are open: use fewer workers, or raise the limit of `ulimit -n`")
         return _failed(f"{error.filename or 'output'}: {error.strerror or error}")
     except MemoryError as error:
         return _failed(f"this machine does not have enough memory ({error}): use less data or fewer cores")

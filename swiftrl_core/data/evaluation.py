@@ -16,10 +16,8 @@ from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
 
 IMPOSED_STEP_LIMIT = 200
-"""Steps after which an evaluation stops where the environment has no limit of its own.
-
-CliffWalking-v1 has none, and a policy that never reaches the goal would have no finite return. 200 is Taxi's limit.
-"""
+"""Step limit of evaluations in an environment that has none, such as CliffWalking-v1; 200 is Taxi's. Without a limit, a
+policy that never reaches the goal would have no finite return."""
 VALUE_TOLERANCE = 1e-10
 """Largest error of `value_iteration`, relative to the largest absolute reward."""
 

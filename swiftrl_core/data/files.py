@@ -157,7 +157,7 @@ def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any] | N
     stored = (table.schema.metadata or {}).get(_METADATA_KEY)
     try:
         header = None if stored is None else json.loads(stored)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SwiftRLError(f"{path}: the metadata is not JSON ({error}); write the file again") from error
     return {name: table[name].to_numpy() for name in COLUMNS}, header
 

@@ -53,7 +53,8 @@ class DpuSet:
     threads : int, optional
         Host threads that run DPUs; default: one per core.
     mode : {"fast", "exact"}
-        Tasklet by tasklet with the time from a replay, or exactly interleaved; see `machine.run_machines`.
+        Tasklets in turns with the time from a replay, or exactly interleaved; see `machine.run_machines`. Races that
+        no lock, barrier or transfer decides may come out differently on hardware.
     instruction_budget : int
         DPU instructions, of all tasklets, after which a launch counts as hung and its DPU faults.
     sanitize : bool

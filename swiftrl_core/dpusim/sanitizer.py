@@ -23,11 +23,12 @@ RECORD = np.dtype(
     ],
     align=True,
 )
-UNINITIALISED, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE = 1, 2, 3, 4, 5
+UNINITIALISED, RACE, DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE, DMA_MRAM_BASE = range(1, 7)
 KINDS = {
     UNINITIALISED: "uninitialised read",
     RACE: "data race",
     **dict.fromkeys((DMA_WRAM_ADDRESS, DMA_MRAM_ADDRESS, DMA_SIZE), "misaligned DMA"),
+    DMA_MRAM_BASE: "MRAM address without base",
 }
 
 
@@ -38,7 +39,7 @@ class SanitizerReport:
     Attributes
     ----------
     kind : str
-        "uninitialised read", "data race" or "misaligned DMA".
+        One of the values of `KINDS`.
     dpus : tuple of int
         DPUs of the set on which it was seen.
     tasklets : tuple of int
@@ -108,6 +109,8 @@ def _report(record: np.void, program: Program, dpu: int) -> SanitizerReport:
         text = (
             f"{where} transfers {size} bytes, which is not a multiple of 8 from 8 to 2048; a DPU moves {done}"
         )
+    elif kind == DMA_MRAM_BASE:
+        text = f"{where} uses the MRAM address {address:#x}; a DPU takes it for {MRAM_BASE + address:#x}, add the base"
     else:
         memory = "WRAM" if kind == DMA_WRAM_ADDRESS else "MRAM"
         used = f"a DPU uses {address & ~7:#x}"
@@ -127,6 +130,8 @@ def symbol_at(program: Program, address: int) -> str:
     inside = [variable for variable in _variables(program.path) if variable[0] <= address < variable[1]]
     if inside:
         start, _, name = max(inside)
+        if address == program.heap_pointer:
+            return "the heap's pointer"
         return name if address == start else f"{name}+{address - start}"
     if address >= MRAM_BASE:
         return "MRAM"

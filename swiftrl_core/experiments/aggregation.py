@@ -23,7 +23,7 @@ from swiftrl_core.experiments.grids import (
     solved,
 )
 from swiftrl_core.plotting import captions
-from swiftrl_core.plotting.intervals import bars_of, on_most_cores, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, on_most_cores, over_seeds
 from swiftrl_core.plotting.style import (
     NAMES,
     PAGE_INCHES,
@@ -239,8 +239,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     transitions = ", ".join(f"{named(name)} {count / 1e6:g} M" for name, count in sizes)
     size = f"{cores.max():,}" if cores.nunique() == 1 else f"{cores.min():,} to {cores.max():,}"
     return [
-        f"{size} cores; transitions: {transitions}. Means over {table['seeds'].max()} data sets, 95 % bootstrap "
-        f"intervals; errors below {LEAST_ERROR:g} are drawn there.",
+        f"{size} cores; transitions: {transitions}; {means_over(table)}. Errors below {LEAST_ERROR:g} are drawn there.",
         "Fixed point: that of Q-learning on all of the data. The exact solution reaches it, so its distance is 0.",
     ]
 

@@ -26,7 +26,7 @@ from swiftrl_core.experiments.grids import (
     solved,
 )
 from swiftrl_core.plotting.captions import averaging, sample, simulator, updates
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     FORMAT_COLOURS,
     PAGE_INCHES,
@@ -39,6 +39,7 @@ from swiftrl_core.plotting.style import (
     note,
     style,
 )
+from swiftrl_core.util.errors import SwiftRLError
 
 BACKENDS = {
     "cpu-shared": "CPU, one shared table",
@@ -180,6 +181,7 @@ def fig_backends(rows: pd.DataFrame) -> Figure:
     panels[0].set_ylim(len(BACKENDS) - 0.45, -0.55)
     _legend(figure, formats, rows)
     facts = [simulator(rows), sample(rows), updates(rows[rows["backend"] != "exact"]), averaging(rows)]
+    facts.append(f"Times: {means_over(table.dropna(subset='seconds'))}.")
     note(figure, [_comparison(rows), _host(rows), *facts, "The exact solution reads each transition once."])
     return figure
 
@@ -205,12 +207,15 @@ def summary_same_tables(rows: pd.DataFrame) -> Summary:
 
     Raises
     ------
-    AssertionError
+    SwiftRLError
         If any two of them differ.
     """
     same = rows[rows["backend"].isin(["pim", "cpu", "gpu"])]
     tables = same.groupby(["environment", "number_format", "cores", "seed"])["q_sha256"].nunique()
-    assert (tables == 1).all(), f"backends end with different tables: {tables[tables > 1].to_dict()}"
+    if (tables != 1).any():
+        raise SwiftRLError(
+            f"backends end with different tables: {tables[tables != 1].to_dict()}; compare their rows"
+        )
     names = " and ".join(f"`{name}`" for name in sorted(set(same["backend"])))
     return Summary(
         [f"{len(same)} runs on {names} for {len(tables)} problems: {len(tables)} tables, equal in every bit."]

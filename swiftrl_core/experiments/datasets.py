@@ -17,7 +17,7 @@ from swiftrl_core.experiments.grids import (
     by_environment,
 )
 from swiftrl_core.plotting.captions import millions
-from swiftrl_core.plotting.intervals import bars_of, on_most_cores, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, on_most_cores, over_seeds
 from swiftrl_core.plotting.style import (
     COLUMN_INCHES,
     PAGE_INCHES,
@@ -83,12 +83,11 @@ def fig_coverage(rows: pd.DataFrame) -> Figure:
     axes.set(xscale="log", xlabel="cores", ylabel="share of pairs (s, a) covered", ylim=(0, 1.05))
     count_ticks(axes.xaxis, table["cores"])
     legend_above(figure, axes, 2)
-    over = f"Means over {table['seeds'].max()} data sets" if table["seeds"].max() > 1 else "One data set"
     sizes = ", ".join(
         f"{named(name)} {millions(own['transitions'].iloc[0])}"
         for name, own in table.groupby("environment", sort=False)
     )
-    note(figure, [f"{over}: {sizes} transitions."])
+    note(figure, [f"{sizes} transitions; {means_over(table)}."])
     return figure
 
 
@@ -138,7 +137,7 @@ def fig_chunk_rewards(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            f"Means over {table['seeds'].max()} data sets of each environment, with 95 % bootstrap intervals.",
+            f"For each environment, {means_over(table)}.",
             f"Tables after {table['episodes'].max()} passes over each chunk and {rounds} averaging"
             + ("s." if rounds > 1 else "."),
         ],

@@ -24,7 +24,7 @@ from swiftrl_core.experiments.grids import (
     by_environment,
 )
 from swiftrl_core.plotting import captions
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     ALGORITHM_COLOURS,
     MARKS,
@@ -107,7 +107,7 @@ def fig_learning_quality(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            f"Dots: exact expected return, mean over {table['seeds'].max()} data sets, 95 % bootstrap interval.",
+            f"Dots: exact expected return; {means_over(table)}.",
             f"Crosses: mean of {episodes:,} played episodes, as in the paper.",
             _updates_sentence(table),
         ],
@@ -199,7 +199,7 @@ def fig_table_error(rows: pd.DataFrame) -> Figure:
     note(
         figure,
         [
-            f"Means over {table['seeds'].max()} data sets with 95 % bootstrap intervals.",
+            f"Dots: {means_over(table)}.",
             "The data's own Q* is the fixed point of Q-learning on the same data; SARSA explores and has another.",
         ],
     )

@@ -21,7 +21,7 @@ from swiftrl_core.experiments.grids import (
     SMOKE_SEEDS,
     by_environment,
 )
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     ALGORITHM_COLOURS,
     PAGE_INCHES,
@@ -166,8 +166,7 @@ def _sentences(table: pd.DataFrame) -> list[str]:
     cores, episodes = table["cores"].max(), table["episodes"].max()
     profile = table["hardware_profile"].iloc[0]
     return [
-        f"{cores:,} cores, {episodes:,} episodes in all for every tau; means over {table['seeds'].max()} data sets, "
-        "95 % bootstrap intervals.",
+        f"{cores:,} cores, {episodes:,} episodes in all for every tau; {means_over(table)}.",
         f"Communication: gathering and broadcasting all tables, modelled for {cores:,} DPUs by the hardware profile "
         f"{profile}, not measured.",
     ]

@@ -30,7 +30,7 @@ from swiftrl_core.experiments.grids import (
     solved,
 )
 from swiftrl_core.plotting.captions import sample, simulator
-from swiftrl_core.plotting.intervals import bars_of, over_seeds
+from swiftrl_core.plotting.intervals import bars_of, means_over, over_seeds
 from swiftrl_core.plotting.style import (
     PAGE_INCHES,
     PARTS,
@@ -251,7 +251,7 @@ def _shares(axes: Axes, own: pd.DataFrame) -> None:
 def _arrival(table: pd.DataFrame) -> str:
     return (
         f"Optimum: the fewest rounds from which the exact return is within {WITHIN:.0%} of that of the exact solution, "
-        f"on every data set ({table['seeds'].max()}). Each point is a separate run of that length."
+        f"on every data set. Each point is a separate run of that length; {means_over(table)}."
     )
 
 

@@ -1,8 +1,10 @@
-"""The host's side of `dpu_src/fixed_point.h`: coefficients, and the proof that products fit.
+"""The host's side of `dpu_src/fixed_point.h`: the unit of values, coefficients, and the proof that products fit.
 
-The header states the two rules and derives the range; this module evaluates them for a learner.
+The header states the two rules, why a small alpha needs a finer unit, and derives the range; this module evaluates them
+for a learner.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -14,6 +16,14 @@ INT32_MAX = 2**31 - 1
 MOST_BITS = 13
 FEWEST_BITS = 8
 """Coefficients of INT32_POW2 have 13 bits where products allow it, and never under 8 (0.4 % of 1)."""
+LARGEST_FINE_ALPHA = 2**10
+"""Shifts of INT32_POW2 pass `MOST_BITS` only as long as the coefficient of alpha stays below."""
+FEWEST_DECAYING_BITS = 5
+"""A decaying alpha of INT32_POW2 keeps so many significant bits (3 %), so that values can have a finer unit."""
+LARGEST_CHANGE = 0.01
+"""A finer unit may change alpha and 1 - gamma, as they are rounded, by no more than this part."""
+FINEST_SCALE = 2**60
+"""No unit is finer: scales stay integers of 64 bits however small the rewards are."""
 LARGEST_ENTRY = 2**30 - 1
 """Update vr: no entry of a round's table is larger, so that it and its deviation together fit 32 bits."""
 Range = tuple[float, float]
@@ -30,7 +40,7 @@ class Coefficients:
     alpha, alpha_scale, gamma, gamma_scale : int
         Arguments of the kernel, as `fixed_point.h` uses them.
     alpha_used, gamma_used : Fraction
-        The learning rate and discount that the integers stand for.
+        The learning rate and discount that the integers stand for; of a decaying alpha the smallest.
     low, high : int
         Smallest and largest value an entry of the table can take, in units; in update vr the first round's.
     largest_deviation : int
@@ -54,10 +64,42 @@ class Coefficients:
         return float(self.largest_deviation * (1 - self.gamma_used) - Fraction(1, 2))
 
 
+def finest(make: Callable[..., Coefficients], coarse: Coefficients) -> Coefficients:
+    """Return the coefficients in the finest unit: that of `coarse`, halved as often as all numbers fit 32 bits.
+
+    Parameters
+    ----------
+    make : callable
+        One of the two functions below, given everything but `scale`.
+    coarse : Coefficients
+        What it returns for the format's own unit.
+    """
+    best = coarse
+    while 2 * best.scale <= FINEST_SCALE:
+        try:
+            finer = make(scale=2 * best.scale)
+        except SwiftRLError:
+            break
+        changes = (
+            finer.alpha_used / coarse.alpha_used - 1,
+            (1 - finer.gamma_used) / (1 - coarse.gamma_used) - 1,
+        )
+        if max(finer.high, -finer.low) > LARGEST_ENTRY or max(map(abs, changes)) > LARGEST_CHANGE:
+            break
+        best = finer
+    return best
+
+
 def decimal_coefficients(
-    alpha: float, gamma: float, rewards: Range, *, decaying_alpha: bool = False, vr: bool = False
+    alpha: float,
+    gamma: float,
+    rewards: Range,
+    *,
+    decaying_alpha: bool = False,
+    vr: bool = False,
+    scale: int | None = None,
 ) -> Coefficients:
-    """Return the INT32 rule's coefficients: fractions in lowest terms, values in units of 1/10,000.
+    """Return the INT32 rule's coefficients: fractions in lowest terms.
 
     Parameters
     ----------
@@ -72,14 +114,17 @@ def decimal_coefficients(
         largest denominator.
     vr : bool
         Products are those of update vr; that its first round fits is proved here, the rest when a round begins.
+    scale : int, optional
+        Units of a stored value per 1.0, by default the paper's 10,000.
 
     Raises
     ------
     SwiftRLError
         If alpha or gamma is lost in rounding, or a product could leave 32 bits.
     """
-    scale = constant("INT32_SCALE")
-    step, discount = (Fraction(x).limit_denominator(scale) for x in (alpha, gamma))
+    decimals = constant("INT32_SCALE")
+    scale = scale or decimals
+    step, discount = (Fraction(x).limit_denominator(decimals) for x in (alpha, gamma))
     if step == 0 or discount == 1:
         raise _not_representable("INT32", alpha, gamma, "a multiple of 1/10,000")
     over, under = step.numerator, step.denominator
@@ -113,13 +158,19 @@ def decimal_coefficients(
 
 
 def binary_coefficients(
-    alpha: float, gamma: float, rewards: Range, *, decaying_alpha: bool = False, vr: bool = False
+    alpha: float,
+    gamma: float,
+    rewards: Range,
+    *,
+    decaying_alpha: bool = False,
+    vr: bool = False,
+    scale: int | None = None,
 ) -> Coefficients:
-    """Return the INT32_POW2 rule's coefficients: shifts by up to 13 bits, values in units of 2^-13.
+    """Return the INT32_POW2 rule's coefficients: shifts, values by default in units of 2^-13.
 
     Parameters and errors as for `decimal_coefficients`.
     """
-    scale = constant("INT32_POW2_SCALE")
+    scale = scale or constant("INT32_POW2_SCALE")
     for gamma_bits in range(MOST_BITS, FEWEST_BITS - 1, -1):
         complement = round((1 - gamma) * 2**gamma_bits)
         if complement == 0:
@@ -132,11 +183,17 @@ def binary_coefficients(
             break
     else:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
-    largest_alpha = 1.0 if decaying_alpha else alpha
-    alpha_bits = _most_bits(largest_alpha, _width(low, high, vr))
-    if alpha_bits is None:
+    width = _width(low, high, vr)
+    if decaying_alpha:
+        slowest = 1 + (1 - discount) * constant("VISITS_LIMIT")
+        alpha_bits, shift = _decaying_bits(width, floor(slowest).bit_length() - 1)
+        step, alpha_used = 2**alpha_bits, 1 / slowest
+    else:
+        alpha_bits = shift = _most_bits(alpha, width)
+        step = round(alpha * 2**alpha_bits)
+        alpha_used = Fraction(step, 2**alpha_bits)
+    if not alpha_bits:
         raise _overflow("INT32_POW2", alpha, gamma, rewards)
-    step = round(largest_alpha * 2**alpha_bits)
     if step == 0:
         raise _not_representable(
             "INT32_POW2", alpha, gamma, f"at least 2^-{alpha_bits + 1} away from 0 and 1"
@@ -147,13 +204,13 @@ def binary_coefficients(
         alpha_scale=alpha_bits,
         gamma=complement,
         gamma_scale=gamma_bits,
-        alpha_used=Fraction(step, 2**alpha_bits),
+        alpha_used=alpha_used,
         gamma_used=discount,
         low=low,
         high=high,
         largest_deviation=min(
             (INT32_MAX - 2 ** (gamma_bits - 1)) // complement,
-            (INT32_MAX - 2 ** (alpha_bits - 1)) // (2 * step),
+            (INT32_MAX - 2 ** (shift - 1)) // (2 * step),
             LARGEST_ENTRY,
         ),
     )
@@ -171,11 +228,25 @@ def _width(low: int, high: int, vr: bool) -> int:
     return 2 * max(high, -low) if vr else high - low
 
 
-def _most_bits(alpha: float, width: int) -> int | None:
-    for bits in range(MOST_BITS, FEWEST_BITS - 1, -1):
-        if round(alpha * 2**bits) * width + 2 ** (bits - 1) <= INT32_MAX:
+def _most_bits(alpha: float, width: int) -> int:
+    """Return the most bits to shift by that a constant alpha can have, or 0."""
+    for bits in range(30, FEWEST_BITS - 1, -1):
+        step = round(alpha * 2**bits)
+        few = bits <= MOST_BITS or step < LARGEST_FINE_ALPHA
+        if few and step * width + 2 ** (bits - 1) <= INT32_MAX:
             return bits
-    return None
+    return 0
+
+
+def _decaying_bits(width: int, more: int) -> tuple[int, int]:
+    """Return the most significant bits that a decaying alpha can have, and the largest shift, or 0 and 0.
+
+    Where alpha is smallest, the shift is `more` bits longer.
+    """
+    for bits in range(MOST_BITS, FEWEST_DECAYING_BITS - 1, -1):
+        if 2**bits * width + 2 ** (bits + more - 1) <= INT32_MAX:
+            return bits, bits + more
+    return 0, 0
 
 
 def _overflow(name: str, alpha: float, gamma: float, rewards: Range) -> SwiftRLError:

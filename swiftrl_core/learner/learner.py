@@ -6,7 +6,8 @@ command line and the switches of the kernels are derived from them.
 
 from dataclasses import dataclass, fields
 from enum import EnumType, StrEnum
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, partial
 from math import isfinite
 from types import MappingProxyType
 
@@ -35,7 +36,7 @@ class Sampling(StrEnum):
 
 
 class NumberFormat(StrEnum):
-    """The type of a Q-value: IEEE single precision, or fixed point in units of 1/10,000 or of 2^-13."""
+    """The type of a Q-value: IEEE single precision, or fixed point in units of 1/10,000 or of 2^-13, or finer ones."""
 
     FP32 = "FP32"
     INT32 = "INT32"
@@ -75,6 +76,14 @@ MOST_TRANSITIONS = 2**32 - 1
 """The largest chunk of a core that `struct learner_args` of layout.h can count."""
 LARGEST_COEFFICIENT_ERROR = 0.05
 """The largest relative error of alpha and 1 - gamma that fixed point accepts."""
+PAPER_ALPHA = 0.1
+ROUND_ALPHAS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+"""From this constant alpha on, fixed point has the paper's unit; a smaller or decaying one, the finest that fits."""
+FEWEST_UNITS, FEWEST_DECAYING_UNITS = 250, 50
+"""The least that alpha times the largest reward may be worth; a decaying alpha is smallest in its 65,535th update only.
+
+Measured on FrozenLake, a table ends within about 2.5 rewards divided by this number of FP32's: 0.01 for 250.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class Learner:
     sampling : Sampling or str
         `SEQ`, `STR` or `RAN`; beyond the paper `REV`, the chunk from its end to its start.
     number_format : NumberFormat or str
-        `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13).
+        `FP32`, `INT32` (scale 10,000, the paper's) or `INT32_POW2` (scale 2^13), both finer for a small alpha: `units`.
     alpha : float
         Learning rate, above 0 and at most 1. The authors' code uses 0.1. `rescaled_linear` ignores it.
     gamma : float
@@ -110,6 +119,9 @@ class Learner:
         (`dpu_src/tasklet_learner.c`). For q_learning with SEQ or REV only: the draws of sarsa and RAN depend on the
         order of all updates, which tasklets would have to keep; STR differs from SEQ only in the order within a
         pair, which has no known benefit.
+    units : int, optional
+        Units of a fixed-point value per 1.0. By default 10,000 or 2^13 for a constant alpha of 0.1 or more, else so
+        many times a power of two as fit 32 bits: see `dpu_src/fixed_point.h`. Agents of a population share it.
 
     Raises
     ------
@@ -163,6 +175,7 @@ class Learner:
         beyond_the_paper=True,
         switch=True,
     )
+    units: int | None = None
 
     def __post_init__(self) -> None:
         for name, kind in CHOICES.items():
@@ -231,6 +244,39 @@ class Learner:
                 f"rewards up to {largest:g} vanish in {self.number_format}, whose unit is 1/{used.scale:,}: use FP32, "
                 "or scale the rewards up"
             )
+        if self._needs_a_fine_unit and not self._is_resolved(used):
+            raise SwiftRLError(self._too_coarse(used))
+
+    @property
+    def _needs_a_fine_unit(self) -> bool:
+        return (self.decaying_alpha or self.alpha < PAPER_ALPHA) and any(self.reward_range)
+
+    def _is_resolved(self, used: fixed_point.Coefficients) -> bool:
+        """Return whether the smallest alpha times the largest reward is worth enough units."""
+        fewest = FEWEST_DECAYING_UNITS if self.decaying_alpha else FEWEST_UNITS
+        return used.alpha_used * used.scale * Fraction(max(map(abs, self.reward_range))) >= fewest
+
+    def _too_coarse(self, used: fixed_point.Coefficients) -> str:
+        """Return the sentence that refuses an alpha whose steps would be lost in a unit."""
+        lowest, highest = self.reward_range
+        unit = (
+            f"{self.number_format} with gamma {self.gamma:g} and rewards from {lowest:g} to {highest:g} has no finer "
+            f"unit than 1/{used.scale:,}"
+        )
+        if self.decaying_alpha:
+            return (
+                f"{unit}, in which steps are lost as alpha falls to {float(used.alpha_used):.2g}: use FP32, or a "
+                "constant alpha"
+            )
+        smallest = next(filter(self._accepts, ROUND_ALPHAS), PAPER_ALPHA)
+        return f"{unit}, in which steps of alpha {self.alpha:g} are lost: use FP32, or alpha from {smallest:g} on"
+
+    def _accepts(self, alpha: float) -> bool:
+        """Return whether fixed point would hold another alpha."""
+        try:
+            return alpha > self.alpha and self._is_resolved(self._coefficients(alpha))
+        except SwiftRLError:
+            return False
 
     def used(self) -> dict[str, float]:
         """Return alpha and gamma as the number format rounds them: `alpha_used` and `gamma_used`."""
@@ -275,17 +321,23 @@ class Learner:
     @cached_property
     def coefficients(self) -> fixed_point.Coefficients:
         """The integers of a fixed-point update; not defined in FP32."""
-        make = {
+        return self._coefficients(self.alpha)
+
+    def _coefficients(self, alpha: float) -> fixed_point.Coefficients:
+        rule = {
             NumberFormat.INT32: fixed_point.decimal_coefficients,
             NumberFormat.INT32_POW2: fixed_point.binary_coefficients,
         }[self.number_format]
-        return make(
-            self.alpha,
+        make = partial(
+            rule,
+            alpha,
             self.gamma,
             self.reward_range,
             decaying_alpha=self.decaying_alpha,
             vr=self.update == Update.VR,
         )
+        used = make(scale=self.units)
+        return fixed_point.finest(make, used) if self.units is None and self._needs_a_fine_unit else used
 
     @property
     def switches(self) -> dict[str, int]:

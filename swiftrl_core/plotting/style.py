@@ -141,6 +141,7 @@ def save(figure: Figure, table: pd.DataFrame, directory: str | os.PathLike, name
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in the package's style, independent of the caller's; also a decorator."""
-    with mpl.rc_context(STYLE):
+    """Draw in the package's style, independent of the caller's and of the user's matplotlibrc; also a decorator."""
+    defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
+    with mpl.rc_context(defaults | STYLE):
         yield

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import errno
 import fcntl
 import importlib.util
 import os
@@ -86,12 +87,35 @@ def alone_on(device: str | None) -> Iterator[None]:
     if device is None:
         yield
         return
-    handle = os.open(Path(tempfile.gettempdir()) / f"swiftrl-{device}.lock", os.O_CREAT | os.O_RDWR, 0o666)
+    handle = _open_for_all(Path(tempfile.gettempdir()) / f"swiftrl-{device}.lock")
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock_file(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def lock_file(handle: int, operation: int) -> None:
+    """Lock an open file as `flock` does, or go on without the lock on a file system that has none."""
+    try:
+        fcntl.flock(handle, operation)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+
+
+def _open_for_all(path: Path) -> int:
+    """Open a file that any user of this host can lock; make it where it is absent.
+
+    To lock a file it suffices to read it. The system may refuse to open another user's file for writing, or with
+    `O_CREAT`, in a folder for temporary files.
+    """
+    if not path.exists():
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY)
+            os.fchmod(handle, 0o444)
+            return handle
+    return os.open(path, os.O_RDONLY)
 
 
 def missing(runs: Iterable[Job]) -> dict[str, str]:

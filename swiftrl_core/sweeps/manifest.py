@@ -138,7 +138,9 @@ def write_agents(result: MultiAgentResult, dataset: Dataset, directory: str | os
     text = {
         **provenance(),
         "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
-        "learners": {name: getattr(result.learners[0], name) for name in ALIKE} | own,
+        "learners": {name: getattr(result.learners[0], name) for name in ALIKE}
+        | own
+        | {"units": result.learners[0].scale},
         **result.settings,
         "agents": len(result.tables),
         "updates": result.updates,
@@ -160,7 +162,7 @@ def describe_run(
         "schema_version": SCHEMA_VERSION,
         "created": now(),
         "dataset": {"transitions": len(dataset), "sha256": dataset.sha256, **dataset.metadata},
-        "learner": asdict(learner) | learner.used(),
+        "learner": asdict(learner) | learner.used() | {"units": learner.scale},
         "schedule": asdict(schedule),
         "backend": backend,
         "evidence": str(result.breakdown.evidence),

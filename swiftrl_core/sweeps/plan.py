@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swiftrl_core.sweeps.executors import Executor, Outcome, Serial
 from swiftrl_core.sweeps.grid import unique
-from swiftrl_core.sweeps.job import Job, missing
+from swiftrl_core.sweeps.job import Job, lock_file, missing
 from swiftrl_core.sweeps.progress import Progress
 from swiftrl_core.sweeps.store import Store
 from swiftrl_core.util.errors import SwiftRLError
@@ -264,7 +264,7 @@ def _order(jobs: list[Job], store: Store) -> Iterator[list[Job]]:
     """Yield the jobs in order, or reversed if another sweep uses the folder: the two meet halfway."""
     with (store.directory / ".sweep.lock").open("a") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             _log(store, "another sweep uses this folder: this one executes the runs in reverse order")
             yield jobs[::-1]

@@ -202,7 +202,7 @@ def read_table(path: str | os.PathLike, columns: pa.Schema = COLUMNS) -> pd.Data
         manifest = json.loads(path.with_suffix(".json").read_text())
         check_version(manifest["schema_version"], str(path))
         whole = manifest["files"][path.name] == sha256_file(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SwiftRLError(
             f"{path} is not a finished table with its manifest ({type(error).__name__}: {error}); compact it again"
         ) from error

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from swiftrl_core.sweeps import results
 from swiftrl_core.sweeps.settings import to_json
 from swiftrl_core.training.loop import TrainingResult
 from swiftrl_core.util.errors import SwiftRLError
-from swiftrl_core.util.files import sha256_file
+from swiftrl_core.util.files import opened, sha256_file
 
 if TYPE_CHECKING:
     from swiftrl_core.sweeps.run import Run
@@ -150,11 +151,9 @@ def file_sha256(path: str) -> str:
     SwiftRLError
         If the file cannot be read.
     """
-    try:
-        status = os.stat(path)
-        return _sha256_of_version(path, status.st_mtime_ns, status.st_size)
-    except OSError as error:
-        raise SwiftRLError(f"cannot read {path}: {error.strerror or error}") from error
+    with opened(Path(path)) as stream:
+        status = os.fstat(stream.fileno())
+    return _sha256_of_version(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=64)

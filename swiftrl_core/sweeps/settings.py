@@ -25,13 +25,16 @@ ARROW = MappingProxyType({str: pa.string(), int: pa.int64(), float: pa.float64()
 """Type of a setting to the type of its column; a choice, a `StrEnum`, is a string."""
 
 FROM_THE_DATA = "reward_range"
-"""The field of `Learner` that is no setting of a run."""
+"""The field of `Learner` that a run takes from its data."""
+
+NO_SETTINGS = (FROM_THE_DATA, "units")
+"""The fields of `Learner` that are no setting of a run."""
 
 
 def _learner_settings() -> dict[str, type]:
     """Return a learner's settings with their types: its choices, then its numbers."""
     hints = typing.get_type_hints(Learner)
-    found = {entry.name: hints[entry.name] for entry in fields(Learner) if entry.name != FROM_THE_DATA}
+    found = {entry.name: hints[entry.name] for entry in fields(Learner) if entry.name not in NO_SETTINGS}
     return dict(sorted(found.items(), key=lambda setting: not issubclass(setting[1], StrEnum)))
 
 

@@ -17,6 +17,7 @@ The settings are those of `Run`. An error names its line.
 import contextlib
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ import yaml
 from swiftrl_core.sweeps.grid import combine, unique
 from swiftrl_core.sweeps.run import Run, check_name, check_value
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.files import opened
 
 MAXIMUM_RUNS = 1_000_000
 
@@ -60,7 +62,7 @@ def read(path: str | os.PathLike) -> Spec:
     reader = _Reader(path)
     top = reader.mapping(reader.root(), "the file")
     reader.refuse_others(top, ("name", "base", "grid", "runs"))
-    name = reader.text(top["name"][1]) if "name" in top else path.stem
+    name = reader.folder_name(top["name"][1]) if "name" in top else path.stem
     base = reader.settings(top["base"][1], axes=False) if "base" in top else {}
     runs = []
     for grid in reader.items(top["grid"][1]) if "grid" in top else []:
@@ -72,18 +74,41 @@ def read(path: str | os.PathLike) -> Spec:
     return Spec(name, unique(runs))
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads values; refuses numbers in YAML's octal and base-60 forms, which are seldom meant."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        _require_decimal(node, r"[-+]?0[0-9_]|.*:")
+        return super().construct_yaml_int(node)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        _require_decimal(node, ".*:")
+        return super().construct_yaml_float(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def _require_decimal(node: yaml.ScalarNode, others: str) -> None:
+    if re.match(others, node.value):
+        problem = f"{node.value} is octal or base 60 in YAML: write a decimal number, without leading zeros"
+        raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+
+
 class _Reader:
     """Reads the nodes of one YAML file, which carry their lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._loader = yaml.SafeLoader("")
+        self._loader = _Loader("")
 
     def root(self) -> yaml.Node:
         try:
-            node = yaml.compose(self._path.read_text(), Loader=yaml.SafeLoader)
-        except OSError as error:
-            raise SwiftRLError(f"cannot read {self._path}: {error.strerror or error}") from error
+            with opened(self._path) as stream:
+                node = yaml.compose(stream.read().decode(), Loader=_Loader)
+        except RecursionError as error:
+            raise SwiftRLError(f"{self._path}: the lists are nested too deeply; correct it") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             mark = getattr(error, "problem_mark", None)
             line = f", line {mark.line + 1}" if mark else ""
@@ -117,6 +142,12 @@ class _Reader:
         if not isinstance(value, str) or not value:
             raise self.error(node, f"{value!r} is not a name; write a word")
         return value
+
+    def folder_name(self, node: yaml.Node) -> str:
+        name = self.text(node)
+        if name in (".", "..") or {"/", "\0"} & set(name):
+            raise self.error(node, f"name is {name!r}: write a plain folder name, without /")
+        return name
 
     def refuse_others(self, found: dict[str, tuple[yaml.Node, yaml.Node]], known: tuple[str, ...]) -> None:
         for name, (key, _) in found.items():

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from swiftrl_core.sweeps import results
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.files import new_file_mode
 
 TABLE = "table.parquet"
 _ROW_FILE = re.compile(r"[0-9a-f]{20}\.json")
@@ -101,9 +102,9 @@ class Store:
         content = {"schema_version": row["schema_version"], "sha256": _checksum(row), "row": row}
         with _explained(target):
             if not _write_new(target, _encode(content)) and config_hash not in self:
-                target.unlink(missing_ok=True)  # there, but damaged
+                _discard(target)  # there, but damaged
                 _write_new(target, _encode(content))
-            (self._failed / target.name).unlink(missing_ok=True)
+            _discard(self._failed / target.name)
 
     def fail(self, config: Mapping[str, Any], config_hash: str, error: str, details: str) -> None:
         """Record that a run failed; a later failure of the same run replaces the record.
@@ -123,7 +124,7 @@ class Store:
         target = self._failed / f"{config_hash}.json"
         with _explained(target):
             while not _write_new(target, _encode(record)):
-                target.unlink(missing_ok=True)
+                _discard(target)
 
     def failures(self) -> dict[str, dict[str, Any]]:
         """Return the records of failed runs by configuration hash."""
@@ -190,11 +191,11 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Return a file's JSON object; None if the file is absent or damaged."""
     try:
         found = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -208,13 +209,21 @@ def _write_new(target: Path, content: bytes) -> bool:
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        os.chmod(name, 0o644)
+        os.chmod(name, new_file_mode())
         os.link(name, target)
     except FileExistsError:
         return False
     finally:
         os.unlink(name)
     return True
+
+
+def _discard(path: Path) -> None:
+    """Remove a file, if there is one; move a folder that stands in its place out of the way."""
+    if path.is_dir() and not path.is_symlink():
+        path.rename(tempfile.mkdtemp(prefix=f"{path.name}-folder-", dir=path.parent))
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

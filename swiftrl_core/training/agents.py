@@ -8,7 +8,7 @@ All backends give the same tables, every bit.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -210,4 +210,18 @@ def _one_each(learners: Learner | Sequence[Learner], agents: int | None) -> tupl
                 f"agent {number} has {name} {getattr(learner, name)} and agent 0 {getattr(chosen[0], name)}: "
                 f"agents of a population agree in {', '.join(ALIKE)}"
             )
-    return chosen
+    return _in_one_unit(chosen)
+
+
+def _in_one_unit(chosen: tuple[Learner, ...]) -> tuple[Learner, ...]:
+    """Return the learners in one unit, since they learn from the same records: the finest that suits them all."""
+    smallest, scale = (pick(learner.scale for learner in chosen) for pick in (min, max))
+    if smallest == scale:
+        return chosen
+    while True:
+        try:
+            return tuple(replace(learner, units=scale) for learner in chosen)
+        except SwiftRLError:
+            if scale == smallest:
+                raise
+            scale //= 2

@@ -1,7 +1,8 @@
-/* The sums behind aggregation.py: entry by entry over all tables, in core order, as exact as the docstrings there specify.
+/* The sums of aggregation.py: entry by entry over all tables, in core order. The docstrings there state how exact they
+ * are.
  *
- * Build switches: VALUE, a table's type, and SUM, wide enough for its sums: float and double, or int32_t and
- * int64_t. */
+ * Build switches: VALUE, the type of a table's entries, and SUM, wide enough for their sums: float and double, or
+ * int32_t and int64_t. */
 #include <stdint.h>
 
 /* total[e] += sum over the cores of tables[core][e]. */

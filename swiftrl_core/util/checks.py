@@ -15,10 +15,8 @@ def whole_number(value: Any, name: str, lowest: int, highest: int | None = None)
         What the caller passed.
     name : str
         What the value is, as the sentence should call it.
-    lowest : int
-        Smallest number allowed.
-    highest : int, optional
-        Largest number allowed.
+    lowest, highest : int
+        Smallest and largest number allowed; by default there is no largest.
 
     Raises
     ------

@@ -30,46 +30,35 @@ def atomic_path(target: str | os.PathLike) -> Iterator[Path]:
     """
     if not os.fspath(target):
         raise SwiftRLError("the name of the file to write is empty; give it one")
+    temporary = None
     try:
         target = Path(target).resolve()
         if target.exists() and not target.is_file():
             raise SwiftRLError(f"{target} is no ordinary file, so it will not be replaced; name another file")
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-    except OSError as error:
-        raise _cannot_write(target, error) from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(new_file_mode())
         os.replace(temporary, target)
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise SwiftRLError(
+            f"cannot write {target}: {error.strerror or error}; choose a folder with room that you may write to"
+        ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary:
+            temporary.unlink(missing_ok=True)
 
 
 def opened(path: Path) -> BinaryIO:
-    """Return a file opened for reading bytes.
-
-    Raises
-    ------
-    SwiftRLError
-        If it is absent or unreadable, or no ordinary file.
-    """
+    """Return a file opened for reading bytes; raise `SwiftRLError` if it is unreadable or no ordinary file."""
     try:
         if path.exists() and not path.is_file():
-            raise SwiftRLError(f"cannot read {path}: it is no ordinary file; name one that holds a data set")
+            raise SwiftRLError(f"cannot read {path}: it is no ordinary file; name another")
         return path.open("rb")
     except OSError as error:
         raise SwiftRLError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _cannot_write(target: str | os.PathLike, error: OSError) -> SwiftRLError:
-    return SwiftRLError(
-        f"cannot write {target}: {error.strerror or error}; choose a folder with room that you may write to"
-    )
 
 
 def sha256_file(path: str | os.PathLike) -> str:
@@ -78,8 +67,8 @@ def sha256_file(path: str | os.PathLike) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _umask() -> int:
-    """Return the process's file mode mask; the system offers no way to read it but to set it."""
+def new_file_mode() -> int:
+    """Return the mode of a new file under the process's umask, which can be read only by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
-    return mask
+    return 0o666 & ~mask

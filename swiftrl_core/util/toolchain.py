@@ -10,14 +10,15 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from swiftrl_core.util.errors import CompileError
-from swiftrl_core.util.files import atomic_path
+from swiftrl_core.util.files import atomic_path, sha256_file
 
 POINTER, INT64, INT32, FLOAT64 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
 """Types of C functions' arguments and results."""
@@ -26,10 +27,27 @@ HOST_FLAGS = ("-O3", "-std=c11", "-ffp-contract=off", "-fno-sanitize=all", "-fPI
 
 def cache_directory() -> Path:
     """Return the folder of compiled products: `$SWIFTRL_CACHE`, else the user's cache folder."""
-    named = os.environ.get("SWIFTRL_CACHE")
-    if named:
+    if named := os.environ.get("SWIFTRL_CACHE"):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "swiftrl"
+    parent = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if parent.startswith("~"):
+        raise CompileError("this user has no home folder: set SWIFTRL_CACHE to a folder that may be written")
+    return Path(parent) / "swiftrl"
+
+
+def cached(target: Path, make: Callable[[Path], object]) -> Path:
+    """Return a file of the cache; where it is absent or damaged, `make` writes it to the path that it is given."""
+    record = target.with_name(f"{target.name}.sha256")
+    try:
+        whole = record.read_text() == sha256_file(target)
+    except (OSError, ValueError):
+        whole = False
+    if not whole:
+        with atomic_path(target) as temporary:
+            make(temporary)
+        with atomic_path(record) as temporary:
+            temporary.write_text(sha256_file(target))
+    return target
 
 
 @functools.cache
@@ -49,20 +67,25 @@ def cpu_features() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(keep)}))
 
 
-def compile_c(arguments: Sequence[str], inputs: Iterable[Path], product: str) -> Path:
+def available_threads() -> int:
+    """Return how many threads this process may run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compile_c(arguments: Sequence[str], inputs: Sequence[Path], product: str) -> Path:
     """Run `zig cc` as `build` runs any compiler; `arguments` include the sources, not `-o`."""
     command = [sys.executable, "-m", "ziglang", "cc", *arguments]
     return build(command, inputs, product, version=compiler_version())
 
 
-def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, version: str) -> Path:
+def build(command: Sequence[str], inputs: Sequence[Path], product: str, *, version: str) -> Path:
     """Run a compiler once and cache its product.
 
     Parameters
     ----------
     command : sequence of str
         The program and its arguments, to which `-o` and a path are added.
-    inputs : iterable of Path
+    inputs : sequence of Path
         Every file whose bytes decide the product: sources, headers, linker scripts.
     product : str
         File name of the product, such as `engine.so`.
@@ -77,18 +100,40 @@ def build(command: Sequence[str], inputs: Iterable[Path], product: str, *, versi
     Raises
     ------
     CompileError
-        If the compiler fails; the text ends with its output.
+        If a folder's name has a letter that the compiler garbles, or it fails; the text ends with its output.
     """
-    target = cache_directory() / _key([version, *command], inputs) / product
-    if target.exists():
-        return target
-    with atomic_path(target) as temporary:
-        done = subprocess.run(
-            [*command, "-o", str(temporary)], capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+    digest = hashlib.sha256()
+    for text in (cpu_features(), version, *command):
+        digest.update(text.encode() + b"\0")
+    for path in inputs:
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    target = cache_directory() / digest.hexdigest()[:32] / product
+    for path, refused in ((target, '%"\\'), *((path, '"\\') for path in inputs)):
+        if found := set(refused) & set(str(path)):
+            raise CompileError(
+                f"the compiler cannot use {path}, whose name has a {min(found)}: choose another folder"
+            )
+
+    def make(path: Path) -> None:
+        done = run_compiler([*command, "-o", str(path)])
         if done.returncode != 0:
             raise CompileError(f"{product} does not compile: {done.stderr.strip() or done.stdout.strip()}")
-    return target
+
+    return cached(target, make)
+
+
+def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a compiler; `zig` keeps its own cache below ours, which is emptied once if it appears to be damaged."""
+    folder = str(cache_directory() / "zig")
+    environment = {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder, **os.environ}
+    options = {"capture_output": True, "text": True, "errors": "surrogateescape"}
+    for _ in range(2):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, env=environment, **options)
+        damaged = folder in done.stderr or "failed to check cache" in done.stderr
+        if done.returncode == 0 or not damaged or "undefined symbol" in done.stderr:
+            break
+        shutil.rmtree(folder, ignore_errors=True)
+    return done
 
 
 def compile_shared_library(
@@ -104,10 +149,8 @@ def compile_shared_library(
 
     Parameters
     ----------
-    sources : sequence of Path
-        C files.
-    headers : iterable of Path
-        Files the sources include; part of the cache's key.
+    sources, headers : sequence of Path
+        C files, and the files that they include; both are part of the cache's key.
     include_directories : iterable of Path
         Searched for headers.
     defines : mapping
@@ -128,22 +171,12 @@ def load_library(
     headers: Sequence[Path] = (),
     **options,
 ) -> ctypes.CDLL:
-    """Compile C sources into a shared library and load it.
+    """Compile C sources as `compile_shared_library` does, searching the headers' folders, and load the library.
 
     Parameters
     ----------
-    sources : sequence of Path
     functions : mapping
         Name of each function that will be called, to the types of its result and its arguments.
-    headers : sequence of Path
-        Files the sources include, whose folders are searched.
-    **options
-        `defines`, `flags`: see `compile_shared_library`.
-
-    Raises
-    ------
-    CompileError
-        If the compiler fails.
     """
     folders = sorted({header.parent for header in headers})
     path = compile_shared_library(sources, headers=headers, include_directories=folders, **options)
@@ -152,12 +185,3 @@ def load_library(
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
-
-
-def _key(command: Sequence[str], inputs: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for text in (cpu_features(), *command):
-        digest.update(text.encode() + b"\0")
-    for path in inputs:
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:32]

@@ -1,25 +1,25 @@
-/* Independent agents that learn from one stream of transitions, an agent a lane: dpu_src/multi_agent.c on this CPU.
+/* Independent agents that learn from one stream of transitions, one lane per agent: dpu_src/multi_agent.c on this CPU.
  *
- * Every agent meets the same transition at the same time, so all lanes work on the same entry and the same next state,
- * each in a table of its own. Tables are therefore interleaved: entry e of all lanes stands together, and fetching a
- * row is loading it, with nothing to gather. What an update costs is its loads and its comparisons.
+ * Every agent sees the same transition at the same time, so all lanes work on the same entry and the same next state,
+ * each in its own table. Tables are therefore interleaved: entry e of all lanes is contiguous, and a row is loaded
+ * without gathering. The cost of an update is its loads and its comparisons.
  *
- * To spare some of both, the largest entry of each group of actions is kept, so that B is the largest of a few such
- * numbers, not of a row. As an entry changes, it is compared with the rest of its group, and the larger is kept. With
- * A actions in groups of g that is A / g + g loads and A / g + g - 2 comparisons, where a row takes A + 1 and A - 1; a
- * second store is the price. The next update waits for one of these comparisons, since the rest of the group is there
- * before the new entry is. Room is a price, too: with 16 lanes a team's tables fill a first level cache as they are, so
- * there a group is one action, which is its own largest.
+ * To save some of both, the largest entry of each group of actions is kept, so that B is the largest of a few such
+ * numbers instead of a row. When an entry changes, it is compared with the rest of its group, and the larger is kept.
+ * With A actions in groups of g that takes A / g + g loads and A / g + g - 2 comparisons, where a row takes A + 1 loads
+ * and A - 1 comparisons; the price is a second store. The next update waits for only one of these comparisons, since
+ * the rest of the group is loaded before the new entry is known. Memory is a price too: with 16 lanes a team's tables
+ * already fill a first-level cache, so there a group is one action, which is its own largest.
  *
- * An agent's updates are a chain, each reading what one shortly before wrote, and what has just been written takes a
- * CPU some ten cycles to read. So a team of up to 8 vectors takes turns at each transition: while one waits for its
- * operands, the others compute. A team of 4 could keep all its coefficients in 16 registers, yet it waits longer than
- * it takes to load a few. Where numbers stand is worked out once for all episodes.
+ * An agent's updates are a chain: each reads what one shortly before wrote, and a CPU takes about ten cycles to read
+ * what has just been written. So a team of up to 8 vectors takes turns at each transition: while one waits for its
+ * operands, the others compute. A team of 4 could keep all its coefficients in 16 registers, but it waits longer than
+ * it takes to load a few. The places of all numbers are computed once for all episodes.
  *
- * The arithmetic is td_rule.h itself with vectors for numbers, and vectors for coefficients, since every agent may
- * have an alpha and a gamma of its own: IEEE single precision, no contraction, the kernel's order. So tables agree in
- * every bit. Only the largest of a row is found in another order. Equal numbers have equal bits here: a table that
- * starts at +0 never holds -0, which a sum rounded to nearest gives only where both parts are -0.
+ * The arithmetic is td_rule.h itself with vectors for numbers, and vectors for coefficients, since every agent may have
+ * its own alpha and gamma: IEEE single precision, no contraction, the kernel's order. So the tables agree in every bit.
+ * Only the largest of a row is found in another order. Equal numbers have equal bits here: a table that starts at +0
+ * never holds -0, since a sum rounded to nearest is -0 only where both parts are -0.
  *
  * Build switches: SAMPLING (SEQ or STR), NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. Q-learning only: SARSA
  * and RAN draw random numbers and send every agent its own way (agents_alone.c). */
@@ -30,7 +30,7 @@
 #include "layout.h"
 #define TEAM 8
 
-/* In this order: a vector of numbers first, then what the kernel does with one. */
+/* In this order: first the vectors of numbers, then the arithmetic on them. */
 #include "lanes.h"
 #if NUMBER_FORMAT != NUMBER_FORMAT_FP32
 #define FRACTION fractions
@@ -45,17 +45,18 @@
 #define ENTRIES (N_STATES * N_ACTIONS)
 #define CACHE_LINE 64
 
-/* Actions in a group: near the root of their number a group and the kept numbers of a row together are least. */
+/* Actions in a group. A group and the kept numbers of a row together are smallest near the square root of the number of
+ * actions. */
 #define GROUP (LANES > 8 ? 1 : N_ACTIONS <= 4 ? 2 : N_ACTIONS <= 9 ? 3 : N_ACTIONS <= 16 ? 4 : 8)
 #define GROUPS ((N_ACTIONS + GROUP - 1) / GROUP)
 
-/* Behind the entries stands what is kept of them, state by state (groups of one are the entries themselves), and behind
- * the last state some numbers that stay zero: after termination B is the largest of these, without a branch that a CPU
- * would often guess wrong. */
+/* Behind the entries are the kept numbers, state by state (groups of one are the entries themselves), and behind the
+ * last state some numbers that stay zero. After termination B is the largest of these zeros, without a branch that a
+ * CPU would often mispredict. */
 #define KEPT(state) ((GROUP > 1 ? ENTRIES : 0) + (state) * GROUPS)
 #define NUMBERS KEPT(N_STATES + 1)
 
-/* What td_rule.h finds in `args`: for each lane its agent's. */
+/* The `args` of td_rule.h: for each lane, those of its agent. */
 struct lane_args {
   lanes_t alpha, alpha_scale, gamma, gamma_scale;
 };
@@ -64,24 +65,24 @@ struct lane_args {
 INLINE mask_t shift_round_each(mask_t x, mask_t bits) { return (x + (1 << (bits - 1))) >> bits; }
 #endif
 
-/* The rule, with the names above in the place of those it knows. */
+/* td_rule.h, with the names above in place of its own. */
 #define NUMBER lanes_t
 #define learner_args lane_args
 #define shift_round shift_round_each
 #include "td_rule.h"
 #undef learner_args
 
-/* A transition, by where its numbers stand: bytes from the start of a team's tables. */
+/* A transition, as byte offsets from the start of a team's tables. */
 struct step {
-  uint32_t next;        /* what is kept of the next state */
+  uint32_t next;        /* the kept numbers of the next state */
   uint32_t entry;       /* Q(s, a) */
   uint32_t rest[GROUP]; /* the others of its group */
   uint32_t kept;        /* the largest of its group */
   value_t reward;
 };
 
-/* Number n of vector v is q[n * team + v]. Where a group is short, the entry itself stands for the one that is not
- * there: it is read after it has been written. */
+/* Translate records to steps. Number n of vector v is q[n * team + v]. Where a group is short, the entry itself
+ * replaces the missing one: it is read after it has been written. */
 static void locate(struct step *steps, const struct transition *records, int64_t transitions, int team) {
   const uint32_t bytes = (uint32_t)team * sizeof(lanes_t);
   for (int64_t i = 0; i < transitions; i++) {
@@ -100,7 +101,8 @@ static void locate(struct step *steps, const struct transition *records, int64_t
 
 INLINE lanes_t *vectors_at(lanes_t *q, uint32_t bytes) { return (lanes_t *)((char *)q + bytes); }
 
-/* The largest of what is kept of every lane's state, by pairs, since a chain of comparisons would be waited for. */
+/* The largest of the kept numbers of each lane's state, compared in pairs, since in a chain every comparison would wait
+ * for the one before. */
 INLINE lanes_t largest(const lanes_t *kept, int team) {
   lanes_t best[GROUPS];
   for (int g = 0; g < GROUPS; g++) best[g] = kept[g * team];
@@ -109,7 +111,8 @@ INLINE lanes_t largest(const lanes_t *kept, int team) {
   return best[0];
 }
 
-/* All agents of a team learn from one transition. (Reward minus zero is the reward; plus zero, of -0, would not be.) */
+/* All agents of a team learn from one transition. (The reward minus zero is the reward; plus zero would turn -0 into
+ * +0.) */
 INLINE void learn(lanes_t *q, struct step step, const struct lane_args *args, int team) {
   lanes_t *next = vectors_at(q, step.next), *entry = vectors_at(q, step.entry), *kept = vectors_at(q, step.kept);
   lanes_t reward = step.reward - (lanes_t){0};
@@ -124,7 +127,8 @@ INLINE void learn(lanes_t *q, struct step step, const struct lane_args *args, in
   }
 }
 
-/* All episodes of a team, whose size the compiler knows: the coefficients stay in registers as far as these go. */
+/* All episodes of a team. The compiler knows its size, so that the coefficients stay in registers as far as these
+ * go. */
 INLINE void train_team(lanes_t *q, const struct step *steps, int64_t transitions, uint32_t episodes,
                        const struct lane_args *given, int team) {
   struct lane_args args[TEAM];
@@ -134,7 +138,7 @@ INLINE void train_team(lanes_t *q, const struct step *steps, int64_t transitions
       for (int64_t i = offset; i < transitions; i += STRIDE) learn(q, steps[i], args, team);
 }
 
-/* The coefficients of the agents first .. first + LANES - 1; lanes without one learn along with the last. */
+/* The coefficients of agents first .. first + LANES - 1; lanes without an agent repeat the last one. */
 static struct lane_args lane_args_of(const struct learner_args *args, int64_t agents, int64_t first) {
   struct lane_args lanes;
   for (int64_t l = 0; l < LANES; l++) {
@@ -151,7 +155,7 @@ static struct lane_args lane_args_of(const struct learner_args *args, int64_t ag
   return lanes;
 }
 
-/* Hand back a team's tables, agent by agent: as many entries at a time as fill a cache line there. */
+/* Copy a team's tables to the caller, agent by agent, as many entries at a time as fill a cache line there. */
 static void hand_back(const value_t *q, int team, value_t *tables, int64_t agents, int64_t first) {
   enum { LINE = CACHE_LINE / sizeof(value_t) };
   for (int64_t start = 0; start < ENTRIES; start += LINE)
@@ -164,9 +168,9 @@ int64_t lanes(void) { return LANES; }
 
 int64_t team(void) { return TEAM; }
 
-/* Train the agents of vectors first .. last - 1, LANES agents each, from tables of zeros; agent a's own ends at tables
- * + a * ENTRIES. All read the same `transitions` records, args[0].episodes times over. Returns 0, or -1 where memory
- * is short. */
+/* Train the agents of vectors first .. last - 1, LANES agents each, from tables of zeros; agent a's table ends up at
+ * tables + a * ENTRIES. All read the same `transitions` records, args[0].episodes times. Returns 0, or -1 if there is
+ * not enough memory. */
 int train_vectors(const struct transition *records, int64_t transitions, const struct learner_args *args,
                   value_t *tables, int64_t agents, int64_t first, int64_t last) {
   size_t bytes = (size_t)NUMBERS * TEAM * sizeof(lanes_t);

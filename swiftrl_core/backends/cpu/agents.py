@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from swiftrl_core.backend import Evidence, Population, Problem, TrainedAgents
-from swiftrl_core.backends.cpu.backend import FOLDER, available, available_threads, headers
+from swiftrl_core.backends.cpu.backend import FOLDER, available, headers
 from swiftrl_core.learner import Algorithm, Sampling
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, available_threads, load_library
 
 __all__ = ["available", "compile_lanes", "in_lanes", "train"]
 

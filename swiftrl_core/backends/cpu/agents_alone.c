@@ -1,8 +1,8 @@
-/* Independent agents one after the other: what dpu_src/multi_agent.c does on its tasklets, without the DMA.
+/* Independent agents, one after the other: what dpu_src/multi_agent.c does on its tasklets, without the DMA.
  *
- * For agents that do not stay in step: SARSA and RAN draw random numbers and send each its own way, and agents with
- * data of their own have nothing to share. The others learn in lanes (agents.c). Includes the kernel's td_update.h and
- * does nothing clever.
+ * This is for agents that do not stay in step: SARSA and RAN draw random numbers and send each its own way, and agents
+ * with their own data have nothing to share. The others learn in lanes (agents.c). The update is the kernel's
+ * td_update.h, in plain loops.
  *
  * Build switches: ALGORITHM, SAMPLING, NUMBER_FORMAT, N_STATES, N_ACTIONS as for the kernel. */
 #include <stdint.h>
@@ -24,8 +24,8 @@ static uint32_t pass(value_t *restrict q, const struct transition *restrict chun
   return random_state;
 }
 
-/* Train agents first .. last - 1 from tables of zeros; agent a's own is at tables + a * ENTRIES. It learns from
- * args[a].transitions records, from number starts[a] on, args[a].episodes times over. */
+/* Train agents first .. last - 1 from tables of zeros; agent a's table is at tables + a * ENTRIES. It learns from
+ * args[a].transitions records, which begin at records + starts[a], in args[a].episodes passes. */
 void train_agents(const struct transition *records, const int64_t *starts, const struct learner_args *args,
                   value_t *tables, int64_t first, int64_t last) {
   for (int64_t agent = first; agent < last; agent++) {

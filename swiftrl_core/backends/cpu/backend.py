@@ -1,7 +1,6 @@
 """The `cpu` backend: virtual PIM cores trained by `engine.c`, threads with the interpreter lock released."""
 
 import ctypes
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from swiftrl_core.learner.layout import kernel_headers
 from swiftrl_core.util import toolchain
 from swiftrl_core.util.checks import whole_number
 from swiftrl_core.util.errors import SwiftRLError
-from swiftrl_core.util.toolchain import INT32, INT64, POINTER, load_library
+from swiftrl_core.util.toolchain import INT32, INT64, POINTER, available_threads, load_library
 
 FOLDER = Path(__file__).parent
 SOURCES = (FOLDER / "engine.c", FOLDER / "scalar.c")
@@ -68,11 +67,6 @@ def open_backend(
     return CpuBackend(
         problem, cores, threads, early_exit, by_lanes=cores > FEW_CORES and not learner.decaying_alpha
     )
-
-
-def available_threads() -> int:
-    """Return how many threads this process may run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def headers() -> list[Path]:

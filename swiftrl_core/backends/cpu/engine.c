@@ -26,7 +26,7 @@
  * row often is the one just written.) */
 #define TEAM (LANES == 16 ? (3 * 4 * LANES * TABLE <= 24576 ? 3 : 2) : (4 * 4 * LANES * TABLE <= 36864 ? 4 : 2))
 
-/* In this order: a vector of numbers first, then what the kernel does with one. */
+/* In this order: first the vectors of numbers, then the arithmetic on them. */
 #include "lanes.h"
 #define LCG_WORD words_t
 #define LCG_TRUTH mask_t

@@ -1,15 +1,15 @@
-/* What AVX2 and AVX-512 share: entries of 8 tables, one from each, and four entries in a row.
+/* Shared by AVX2 and AVX-512: the entries of 8 tables, one from each, and four entries of a row.
  *
- * Integers travel as floats here: a move changes no bit. Entries are collected and handed back one at a time. A gather
- * instruction takes longer than the loads it stands for, and a scatter longer than the stores, because both make one
- * access a lane after all. */
+ * Integers travel as floats here, since a move changes no bit. Entries are loaded and stored one at a time: a gather
+ * instruction takes longer than the loads that it replaces, and a scatter longer than the stores, because both access
+ * memory once per lane anyway. */
 #ifndef SWIFTRL_LANES_AVX_H
 #define SWIFTRL_LANES_AVX_H
 
 #include <immintrin.h>
 
-/* The float at place[l] of lane l. 16 lanes have more places than there are registers, so these stay in memory;
- * volatile, or the compiler loads all places in one and takes them apart again. */
+/* The float at place[l] of lane l. 16 lanes have more places than there are registers, so the places stay in memory.
+ * They are volatile, because the compiler would otherwise load all of them at once and take them apart again. */
 #if LANES == 16
 typedef place_t fetched_t;
 #define AT(l) (q + (l) * APART + ((const volatile place_t *)place)[l])
@@ -35,9 +35,9 @@ INLINE __m256 eight_entries(const float *q, const fetched_t *place) {
 }
 
 #if LANES == 16
-/* Two entries leave through the vector unit and two through an integer register, since both can store, and taking
- * single entries out of a vector is work for the one unit that transposes already. The empty statement tells nothing to
- * the machine; it keeps the compiler from taking the integer apart in the vector after all. */
+/* Two entries leave through the vector unit and two through an integer register. Both can store, and extracting single
+ * entries from a vector is work for the one unit that already transposes. The empty assembly keeps the compiler from
+ * extracting the integer's halves in the vector after all. */
 INLINE void store_four(float *q, const fetched_t *place, __m128 v) {
   uint64_t upper = (uint64_t)_mm_extract_epi64(_mm_castps_si128(v), 1);
   __asm__("" : "+r"(upper));
@@ -47,7 +47,7 @@ INLINE void store_four(float *q, const fetched_t *place, __m128 v) {
   *(int32_t *)AT(3) = (int32_t)(upper >> 32);
 }
 #else
-/* With half the lanes to transpose, the vector unit has time to hand out every entry. */
+/* With half the lanes to transpose, the vector unit has time to extract every entry. */
 INLINE void store_four(float *q, const fetched_t *place, __m128 v) {
   _mm_store_ss(AT(0), v);
   *(int32_t *)AT(1) = _mm_extract_ps(v, 1);

@@ -1,4 +1,4 @@
-/* Rows, entries and columns of 8 tables in AVX2. */
+/* The rows, entries and columns of 8 tables with AVX2. */
 #ifndef SWIFTRL_LANES_AVX2_H
 #define SWIFTRL_LANES_AVX2_H
 
@@ -9,8 +9,8 @@ typedef struct {
   fetched_t of[LANES];
 } places_t;
 
-/* Four places of 16 bits come in by one load, and one instruction takes each of them out: loads and instructions are
- * what an update has too many of. Volatile as in lanes_avx.h. */
+/* Four places of 16 bits come in with one load, and one instruction extracts each of them, since loads and instructions
+ * limit the speed of an update. Volatile as in lanes_avx.h. */
 INLINE places_t fetch(const place_t *place) {
   typedef uint64_t four_t __attribute__((may_alias));
   places_t places;
@@ -29,8 +29,8 @@ INLINE places_t fetch(const place_t *place) {
   return places;
 }
 
-/* Lane l has to end up in half l / 4 of a column, at place l % 4: register k collects four entries in the rows of lanes
- * k and k + 4, and four registers, transposed 4 x 4 in either half, are four columns. */
+/* Lane l belongs in half l / 4 of a column, at place l % 4. Register k collects four entries from the rows of lanes k
+ * and k + 4; four registers, transposed 4 x 4 in each half, are four columns. */
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t places) {
   const fetched_t *place = places.of;
   for (int first = 0; first < ROW; first += 4) {
@@ -47,7 +47,7 @@ INLINE void load_columns(lanes_t column[ROW], const value_t *tables, places_t pl
   }
 }
 
-/* Four entries in the rows of lanes k and k + 4. */
+/* Four entries from the rows of lanes k and k + 4. */
 INLINE lanes_t load_fours(const value_t *tables, places_t places, int k) {
   const float *q = (const float *)tables;
   return (lanes_t)two_quads(q + places.of[k], q + places.of[k + 4]);
@@ -63,7 +63,7 @@ INLINE void store_entries(value_t *tables, places_t places, lanes_t entries) {
   store_four(q, places.of + 4, _mm256_extractf128_ps((__m256)entries, 1));
 }
 
-/* Volatile, or the compiler takes every number out of the vector, which costs more than a load. */
+/* Volatile, because the compiler would otherwise extract every number from the vector, which costs more than a load. */
 INLINE void load_records(words_t *lower, words_t *upper, const void *records, words_t at) {
   _Alignas(sizeof(words_t)) volatile uint32_t index[LANES];
   *(volatile words_t *)index = at;
@@ -78,7 +78,7 @@ INLINE void load_records(words_t *lower, words_t *upper, const void *records, wo
 
 INLINE void store_places(place_t *place, words_t first, words_t second) {
   if (sizeof(place_t) == 2) {
-    __m256i packed = _mm256_packus_epi32((__m256i)first, (__m256i)second); /* first and second in either half */
+    __m256i packed = _mm256_packus_epi32((__m256i)first, (__m256i)second); /* four of each in either half */
     _mm256_store_si256((__m256i *)place, _mm256_permute4x64_epi64(packed, 0xd8));
   } else {
     *(words_t *)place = first;

@@ -1,10 +1,10 @@
-/* Rows, entries and columns of 16 tables in AVX-512. */
+/* The rows, entries and columns of 16 tables with AVX-512. */
 #ifndef SWIFTRL_LANES_AVX512_H
 #define SWIFTRL_LANES_AVX512_H
 
 #include "lanes_avx.h"
 
-/* In each 128-bit part: row k of the result is element k of the four operands, a 4 x 4 transposition. */
+/* In each 128-bit part, row k of the result holds element k of the four operands: a 4 x 4 transposition. */
 INLINE void transpose(__m512 r[4]) {
   __m512 a = _mm512_unpacklo_ps(r[0], r[1]), b = _mm512_unpackhi_ps(r[0], r[1]);
   __m512 c = _mm512_unpacklo_ps(r[2], r[3]), d = _mm512_unpackhi_ps(r[2], r[3]);
@@ -19,7 +19,7 @@ INLINE __m512 join(__m256 low, __m256 high) {
   return _mm512_castpd_ps(_mm512_insertf64x4(both, _mm256_castps_pd(high), 1));
 }
 
-/* Lane l has to end up in part l / 4 of a column, at place l % 4: register k collects lanes k, k + 4, k + 8, k + 12. */
+/* Lane l belongs in part l / 4 of a column, at place l % 4: register k collects lanes k, k + 4, k + 8 and k + 12. */
 INLINE void load_columns(lanes_t column[ROW], const value_t *tables, const place_t *place) {
   const float *q = (const float *)tables;
 #if ROW == 4

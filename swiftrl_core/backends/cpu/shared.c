@@ -21,14 +21,14 @@ static inline value_t peek(const value_t *entry) {
 
 static inline void poke(value_t *entry, value_t value) { __atomic_store(entry, &value, __ATOMIC_RELAXED); }
 
-/* td_update of td_update.h. The copy of a row is a table of one state. */
+/* td_update of td_update.h, on a copy of the next state's row. */
 static void update(value_t *q, struct transition t, const struct learner_args *args, uint32_t *random_state) {
   value_t *entry = entry_of(t, q), target = t.reward;
   if (!ends(t)) {
     value_t row[N_ACTIONS];
-    const value_t *next = row_of(next_of(t), q);
-    for (uint32_t a = 0; a < N_ACTIONS; a++) row[a] = peek(&next[a]);
-    target = bootstrapped_target(t.reward, value_of_next(0, row, args, random_state, 0), args);
+    uint32_t next = next_of(t);
+    for (uint32_t a = 0; a < N_ACTIONS; a++) row[a] = peek(&q[row_at(next) + a]);
+    target = bootstrapped_target(t.reward, value_of_next(next, row, args, random_state, 0), args);
   }
   poke(entry, updated(peek(entry), target, args));
 }

@@ -11,8 +11,7 @@ from pathlib import Path
 from swiftrl_core.backend import Problem
 from swiftrl_core.learner.layout import KERNEL_DIRECTORY
 from swiftrl_core.util.errors import CompileError
-from swiftrl_core.util.files import atomic_path
-from swiftrl_core.util.toolchain import cache_directory
+from swiftrl_core.util.toolchain import cache_directory, cached
 
 FOLDER = Path(__file__).resolve().parent
 SOURCE = '#include "learner.cu"\n#include "mean.cu"\n'
@@ -121,10 +120,7 @@ def cubin(problem: Problem, tables: Tables, target: str) -> Path:
     for path in headers():
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     file = cache_directory() / digest.hexdigest()[:32] / f"learner.{target}.cubin"
-    if not file.exists():
-        with atomic_path(file) as temporary:
-            temporary.write_bytes(compile_kernels(problem, tables, target))
-    return file
+    return cached(file, lambda path: path.write_bytes(compile_kernels(problem, tables, target)))
 
 
 def _checked(answer: tuple):

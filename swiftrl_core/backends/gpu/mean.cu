@@ -1,26 +1,27 @@
-/* The mean of all cores' tables on the GPU, bit for bit that of swiftrl_core/aggregation.py.
+/* The mean of all cores' tables on the GPU, bit for bit that of swiftrl_core/training/aggregation.py.
  *
- * Fixed point sums in int64, which may be cut as one likes. In FP32 the definition is a float64 sum in core order, and
- * float64 additions round: their order decides bits. One after another, 200,000 of them take longer than a round's
- * learning. What lets them run side by side: while the running sum S stays between 2^e and 2^(e+1), it is a multiple of
- * the grid g = 2^(e-52), and adding x moves it by x rounded to a multiple of g, whatever S is. Only where x lies half
- * way between two multiples does S matter, and then only by whether S / g is even or odd: the sum becomes even. And
- * multiples of g add up exactly, in any order. Therefore:
+ * Fixed point is summed in int64, in any order. In FP32 the mean is defined by a float64 sum in core order, and float64
+ * additions round, so their order decides bits. One after the other, 200,000 of them take longer than a round's
+ * learning. They can run in parallel for this reason: while the running sum S stays between 2^e and 2^(e+1), it is a
+ * multiple of the grid g = 2^(e-52), and adding x moves it by x rounded to a multiple of g, whatever S is. S matters
+ * only where x lies half way between two multiples, and then only by whether S / g is even or odd: the sum becomes
+ * even. And multiples of g add up exactly, in any order. Therefore:
  *
- *   1. Cut the cores into segments and sum each (sum_segments).
- *   2. Add up those sums, to guess where S stands when each segment begins (guess_starts).
- *   3. Round every value of a segment to the guess's grid; add up apart what raises S and what lowers it
- *      (round_segments). All segments at once.
- *   4. Walk the segments in order (mean). Where S does stand in the guessed binade, and would not leave it even if all
- *      that lowers or all that raises came first, take the segment in one step; else take its cores one by one.
+ *   1. Partition the cores into segments and sum each (sum_segments).
+ *   2. Add up those sums, to guess S at the start of each segment (guess_starts).
+ *   3. Round every value of a segment to the guess's grid; add up separately what raises S and what lowers it
+ *      (round_segments). All segments run in parallel.
+ *   4. Walk through the segments in order (mean). Where S is in the guessed binade, and would not leave it even if
+ *      everything that lowers it or everything that raises it came first, take the segment in one step; elsewhere add
+ *      its cores one by one.
  *
- * A wrong guess costs time and never a bit. Most segments pass, since S leaves its binade at most once for every
- * doubling, unless it wanders about zero. */
+ * A wrong guess costs time but never a bit. Most segments take one step, since S leaves its binade at most once for
+ * every doubling, unless it moves around zero. */
 #include "tile.h"
 
 #define SEGMENT_CORES 256
 
-/* Added to a segment's rise, it keeps any S from taking the segment in one step. */
+/* As a segment's rise, it keeps every S from taking the segment in one step. */
 #define CORE_BY_CORE 1e308
 
 #if NUMBER_FORMAT == NUMBER_FORMAT_FP32
@@ -38,14 +39,14 @@ INLINE uint64_t segment_end(uint64_t segment, uint64_t cores) {
   return end < cores ? end : cores;
 }
 
-/* `sum` and the values of one entry over one segment, added in core order. */
+/* `sum` plus the values of one entry over one segment, added in core order. */
 INLINE total_t add_segment(total_t sum, const value_t *tables, uint64_t segment, uint32_t entry, uint64_t cores) {
   for (uint64_t core = segment * SEGMENT_CORES; core < segment_end(segment, cores); core++)
     sum += tables[place(core, entry)];
   return sum;
 }
 
-/* sums[segment][entry]; one thread an entry and segment, as in all that follow with segments. */
+/* sums[segment][entry]; one thread per entry and segment, as in round_segments. */
 __global__ void sum_segments(const value_t *tables, total_t *sums, uint32_t cores, uint32_t segments) {
   uint64_t i = thread_number();
   if (i >= (uint64_t)segments * TABLE_ENTRIES) return;
@@ -62,7 +63,7 @@ INLINE uint64_t bits_of(double x) {
   return seen.bits;
 }
 
-/* 2^e where 2^e <= |x| < 2^(e+1); 0 for 0. (A sum of float32 is never so small as to be subnormal in float64.) */
+/* 2^e where 2^e <= |x| < 2^(e+1); 0 for 0. (A sum of float32 is never so small that it is subnormal in float64.) */
 INLINE double binade(double x) {
   union {
     uint64_t bits;
@@ -71,7 +72,7 @@ INLINE double binade(double x) {
   return power.value;
 }
 
-/* The distance between neighbouring float64 from 2^e to 2^(e+1). */
+/* The distance between neighbouring float64 numbers from 2^e to 2^(e+1). */
 INLINE double grid_of(double bottom) { return bottom * (1.0 / (1ull << 52)); }
 
 /* Whether x is an odd multiple of its binade's grid. */
@@ -79,7 +80,7 @@ INLINE int is_odd(double x) { return bits_of(x) & 1; }
 
 INLINE double magnitude(double x) { return x < 0 ? -x : x; }
 
-/* Turn sums into the sum of all segments before, which is nearly S; one thread an entry. */
+/* Replace each segment's sum by the sum of all segments before it, which is close to S there; one thread per entry. */
 __global__ void guess_starts(double *sums, uint32_t segments) {
   uint64_t entry = thread_number();
   if (entry >= TABLE_ENTRIES) return;
@@ -91,11 +92,11 @@ __global__ void guess_starts(double *sums, uint32_t segments) {
   }
 }
 
-/* What each segment adds to an S in the guessed binade: rises - falls, and odds besides if S is odd there.
+/* Compute what each segment adds to an S in the guessed binade: rises - falls, plus odds if S is odd there.
  *
- * The processor rounds: `even` and `odd` stand mid-binade in for S, and each is put back there after every addition,
- * keeping whether it is even or odd. |x| <= bottom / 4 does not carry them out of the binade. Both make the same steps
- * up to the first tie, after which both are even, so that they differ by one g at most. */
+ * The hardware does the rounding. `even` and `odd` replace S by numbers in the middle of the binade, and each is put
+ * back there after every addition, with its parity. |x| <= bottom / 4 does not carry them out of the binade. Both take
+ * the same steps up to the first tie, after which both are even, so that they differ by at most one g. */
 __global__ void round_segments(const value_t *tables, const double *guesses, double *rises, double *falls, double *odds,
                                uint32_t cores, uint32_t segments) {
   uint64_t i = thread_number();
@@ -118,7 +119,7 @@ __global__ void round_segments(const value_t *tables, const double *guesses, dou
   odds[i] = apart;
 }
 
-/* The mean into `table`; one thread an entry. */
+/* Write the mean to `table`; one thread per entry. */
 __global__ void mean(const value_t *tables, const double *guesses, const double *rises, const double *falls,
                      const double *odds, value_t *table, uint32_t cores, uint32_t segments) {
   uint64_t entry = thread_number();
@@ -140,7 +141,7 @@ __global__ void mean(const value_t *tables, const double *guesses, const double 
 
 #else
 
-/* The mean into `table`, rounded to nearest, ties away from zero; one thread an entry. */
+/* Write the mean to `table`, rounded to nearest, ties away from zero; one thread per entry. */
 __global__ void mean(const int64_t *sums, value_t *table, uint32_t cores, uint32_t segments) {
   uint64_t entry = thread_number();
   if (entry >= TABLE_ENTRIES) return;

@@ -1,6 +1,6 @@
-/* Where things stand in the GPU's memory; shared by learner.cu and mean.cu.
+/* The places of tables in the GPU's memory; shared by learner.cu and mean.cu.
  *
- * A tile is what a warp works on: 32 virtual cores, lane l of tile t being core 32 t + l. */
+ * A tile is what a warp works on: 32 virtual cores. Lane l of tile t is core 32 t + l. */
 #ifndef SWIFTRL_TILE_H
 #define SWIFTRL_TILE_H
 
@@ -8,7 +8,7 @@
 
 #define LANES 32
 
-/* Where the tables live, chosen with -DTABLES=...: see learner.cu. */
+/* Where the tables are, chosen with -DTABLES=...: see learner.cu. */
 #define TABLES_IN_SHARED_MEMORY 0
 #define TABLES_IN_GLOBAL_MEMORY 1
 #define TABLES_ONE_FOR_ALL 2
@@ -22,7 +22,7 @@
 
 #include "td_update.h" /* after its TABLE_STRIDE */
 
-/* Where the array of tables holds an entry of a core's table. */
+/* The index of a core's entry in the array of all tables. */
 INLINE uint64_t place(uint64_t core, uint32_t entry) {
   return (core / TABLE_STRIDE * TABLE_ENTRIES + entry) * TABLE_STRIDE + core % TABLE_STRIDE;
 }

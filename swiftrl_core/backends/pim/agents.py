@@ -1,5 +1,6 @@
 """Independent agents on DPUs: `dpu_src/multi_agent.c`, one agent on each tasklet."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,8 +10,8 @@ from swiftrl_core.backends.pim.backend import MRAM_BYTES, TRANSITIONS, available
 from swiftrl_core.backends.pim.binding import open_dpu_set
 from swiftrl_core.backends.pim.kernels import compile_agents
 from swiftrl_core.backends.pim.platforms import runs_on_hardware
-from swiftrl_core.backends.pim.sampled import require_equal, sample_size
-from swiftrl_core.dpusim.timing import resolve_hardware, transfer_seconds
+from swiftrl_core.backends.pim.sampled import require_equal, sample_size, server_with
+from swiftrl_core.dpusim.timing import HardwareProfile, transfer_seconds
 from swiftrl_core.util.errors import SwiftRLError
 
 __all__ = ["available", "train"]
@@ -73,23 +74,26 @@ def _train_sampled(population: Population, agents_per_dpu: int, simulated: int) 
     """
     dpus = -(-population.agents // agents_per_dpu)
     chosen = np.unique(np.linspace(0, dpus - 1, sample_size(simulated, dpus)).round().astype(int))
+    server = server_with(dpus)
     agents = (chosen[:, None] * agents_per_dpu + np.arange(agents_per_dpu)).ravel()
     agents = agents[agents < population.agents]
     trained = usable("cpu", agents=True).train(population)
     sample = replace(population, starts=population.starts[agents], args=population.args[agents])
     few = train(sample, agents_per_dpu=agents_per_dpu)
     require_equal(few.tables, trained.tables[agents], population.problem, lambda row: f"agent {agents[row]}")
-    down_s, up_s = _transfer_times(population, agents_per_dpu, few.machine["hardware"])
-    machine = few.machine | {"dpus": dpus, "simulated_dpus": len(chosen)}
+    down_s, up_s = _transfer_times(population, agents_per_dpu, server)
+    ranks = math.ceil(dpus / server.dpus_per_rank)
+    machine = few.machine | {"dpus": dpus, "ranks": ranks, "simulated_dpus": len(chosen)}
     return TrainedAgents(
         trained.tables, down_s, few.kernel_s, up_s, evidence=Evidence.SIMULATED, machine=machine
     )
 
 
-def _transfer_times(population: Population, agents_per_dpu: int, profile: str) -> tuple[float, float]:
+def _transfer_times(
+    population: Population, agents_per_dpu: int, server: HardwareProfile
+) -> tuple[float, float]:
     """Return the simulated seconds of `train`'s transfers to the DPUs and back, without moving anything."""
     cargo = _pack(population, agents_per_dpu)
-    server = resolve_hardware(profile)
     longest = max(records.nbytes for records in cargo.records)
     down = transfer_seconds(
         server, "to_dpu", cargo.dpus, longest, "broadcast" if len(cargo.records) == 1 else "parallel"

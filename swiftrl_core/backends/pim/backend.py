@@ -10,6 +10,7 @@ from swiftrl_core.backends.pim.dealing import compile_dealing, deal
 from swiftrl_core.backends.pim.kernels import compile_learner
 from swiftrl_core.backends.pim.platforms import runs_on_hardware
 from swiftrl_core.backends.pim.sampled import open_sampled
+from swiftrl_core.dpusim.timing import resolve_hardware
 from swiftrl_core.learner import Update
 from swiftrl_core.learner.chunks import Chunks
 from swiftrl_core.util.errors import SwiftRLError
@@ -61,7 +62,9 @@ def open_backend(
         If there is no such kernel, the learner cannot use so many tasklets, the table does not fit, or there are not
         enough DPUs.
     """
-    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=runs_on_hardware())
+    for_hardware = runs_on_hardware()
+    chip = resolve_hardware(None if for_hardware else hardware).chip
+    binary = compile_learner(problem, tasklets, kernel=kernel, for_hardware=for_hardware, chip=chip)
     dpus = open_dpu_set(cores, binary, hardware=hardware, threads=threads, mode=mode)
     return PimBackend(problem, dpus, tasklets, kernel)
 

@@ -34,7 +34,7 @@ MOST_TASKLETS = 24
 
 
 def compile_learner(
-    problem: Problem, tasklets: int = 1, *, kernel: str = "paper", for_hardware: bool
+    problem: Problem, tasklets: int = 1, *, kernel: str = "paper", for_hardware: bool, chip: str = "v1A"
 ) -> Path:
     """Return the ELF of a problem's learner kernel, from the cache where it was built before.
 
@@ -50,6 +50,8 @@ def compile_learner(
         As in the paper, or with every step of `tuning` that saves this learner something: the same bits.
     for_hardware : bool
         Build with the UPMEM SDK's compiler rather than for the simulator.
+    chip : {"v1A", "v1B"}
+        Of the simulated server.
 
     Raises
     ------
@@ -60,10 +62,10 @@ def compile_learner(
     check_tasklets(problem.learner, tasklets)
     _check_table_fits(problem)
     if not problem.learner.frozen_bootstrap:
-        return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware)
+        return compile_steps(problem, steps_of(problem, kernel), for_hardware=for_hardware, chip=chip)
     macros = tuning.switches(problem, steps_of(problem, kernel), _room(problem))
     macros["BLOCK_BYTES"] = _block_bytes(problem, tasklets)
-    return _compile(TASKLET_LEARNER, problem, tasklets, macros, for_hardware=for_hardware)
+    return _compile(TASKLET_LEARNER, problem, tasklets, macros, for_hardware=for_hardware, chip=chip)
 
 
 def steps_of(problem: Problem, kernel: str) -> tuple[tuning.Step, ...]:
@@ -77,10 +79,11 @@ def compile_steps(
     source: Path | None = None,
     *,
     for_hardware: bool = False,
+    chip: str = "v1A",
 ) -> Path:
     """Return the ELF of `learner.c`, or of a source that includes it, with some steps of `tuning` built in."""
     macros = tuning.switches(problem, steps, _room(problem))
-    return _compile(source or LEARNER, problem, 1, macros, for_hardware=for_hardware)
+    return _compile(source or LEARNER, problem, 1, macros, for_hardware=for_hardware, chip=chip)
 
 
 def check_tasklets(learner: Learner, tasklets: int) -> None:
@@ -178,11 +181,14 @@ def _compile(
     sizes: dict[str, object] | None = None,
     *,
     for_hardware: bool,
+    chip: str = "v1A",
 ) -> Path:
     defines = problem.switches | (sizes or {})
     if for_hardware:
         return _compile_with_sdk(source, defines | {"NR_TASKLETS": tasklets})
-    return compile_kernel(source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY])
+    return compile_kernel(
+        source, defines=defines, nr_tasklets=tasklets, include_dirs=[KERNEL_DIRECTORY], chip=chip
+    )
 
 
 def _compile_with_sdk(source: Path, defines: dict[str, object]) -> Path:

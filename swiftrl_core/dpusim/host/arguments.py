@@ -32,7 +32,7 @@ def choose_hardware(profile: str, hardware: str | HardwareProfile | None) -> Har
     for key in keys.keys() - _KNOWN_KEYS:
         _LOG.warning("profile key %r is unknown and ignored", key)
     if keys.get("backend", "simulator") != "simulator":
-        raise DpuError(f"invalid profile: backend={keys['backend']!r}; here is only the simulator")
+        raise DpuError(f"invalid profile: backend={keys['backend']!r}; only the simulator is available here")
     try:
         return resolve_hardware(keys.get("swiftrl_hardware") if hardware is None else hardware)
     except SwiftRLError as error:

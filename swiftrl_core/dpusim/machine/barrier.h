@@ -12,6 +12,8 @@
 #ifndef DPUSIM_BARRIER_COST_H
 #define DPUSIM_BARRIER_COST_H
 
+enum { BARRIER_EXPECTED = 2 }; /* where in a barrier_t the number of tasklets is */
+
 enum {
   BARRIER_ENTER = 3,
   BARRIER_HOLD_FIRST = 11,

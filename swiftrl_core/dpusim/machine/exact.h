@@ -74,7 +74,7 @@ static void barrier_hold_step(struct pipeline *p, struct lane *lane, int32_t exp
 /* One instruction of a tasklet inside a barrier. */
 static void barrier_step(struct pipeline *p, struct lane *lane) {
   uint32_t address = lane->t->waits_on;
-  int32_t expected = p->run->machine->wram[address + 4];
+  int32_t expected = p->run->machine->wram[address + BARRIER_EXPECTED];
   p->run->stats->barrier_instructions++;
   if (lane->pending > 0) {
     lane->pending--;

@@ -8,7 +8,7 @@ static void barrier_arrive(struct run *run, uint32_t address) {
   int32_t waiting = 0;
   for (uint32_t i = 0; i < machine->program->nr_tasklets; i++)
     waiting += machine->tasklets[i].state == WAIT_BARRIER && machine->tasklets[i].waits_on == address;
-  if (waiting < machine->wram[address + 4]) return;
+  if (waiting < machine->wram[address + BARRIER_EXPECTED]) return;
   run->stats->phases++;
   for (uint32_t i = 0; i < machine->program->nr_tasklets; i++) {
     struct tasklet *t = &machine->tasklets[i];

@@ -45,6 +45,7 @@ class CProgram(ctypes.Structure):
         ("fused", ctypes.c_void_p),
         ("translated", ctypes.c_void_p),
         ("routine", ctypes.c_void_p),
+        *((name, ctypes.c_uint32) for name in ("heap_pointer", "heap_lock", "reset_begin", "reset_end")),
     ]
 
 

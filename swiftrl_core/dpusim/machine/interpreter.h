@@ -156,6 +156,7 @@
       NOTICEABLE();                                                                      \
       TRANSFER_IN_TURN();                                                                \
       if (!far_load(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      CHECK(far, address, sizeof value, false);                                          \
       NOTE_TRANSFER();                                                                   \
       count += MRAM_LOAD_EXTRA;                                                          \
     }                                                                                    \
@@ -174,6 +175,7 @@
       NOTICEABLE();                                                                       \
       TRANSFER_IN_TURN();                                                                 \
       if (!far_store(machine, t, op - ops, address, &value, sizeof value)) goto finished; \
+      CHECK(far, address, sizeof value, true);                                            \
       NOTE_TRANSFER();                                                                    \
       count += MRAM_STORE_EXTRA;                                                          \
     }                                                                                     \
@@ -184,17 +186,18 @@
     if (condition) TAKE_JUMP();   \
     NEXT;                         \
   }
-#define TRANSFER(name, asked_size, read)                                 \
-  OP(name) {                                                             \
-    NOTICEABLE();                                                        \
-    TRANSFER_IN_TURN();                                                  \
-    uint32_t near = RS1, far = RS2, size = (asked_size), to_blame;       \
-    CHECK(request, &near, &far, &size);                                  \
-    int32_t fault = dma(machine, t, near, far, size, (read), &to_blame); \
-    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, size);     \
-    CHECK(transfer, near, size, (read));                                 \
-    NOTE_TRANSFER();                                                     \
-    NEXT;                                                                \
+#define TRANSFER(name, asked_size, read)                                                                  \
+  OP(name) {                                                                                              \
+    NOTICEABLE();                                                                                         \
+    TRANSFER_IN_TURN();                                                                                   \
+    CHECK(request, RS1, RS2, (asked_size));                                                               \
+    uint32_t near = dma_wram(RS1), far = dma_mram(machine, RS2), size = dma_size((asked_size)), to_blame; \
+    int32_t fault = dma(machine, t, near, far, size, (read), &to_blame);                                  \
+    if (__builtin_expect(fault, 0)) FAULT_AT(fault, to_blame, size);                                      \
+    CHECK(transfer, near, size, (read));                                                                  \
+    CHECK(far, far, size, !(read));                                                                       \
+    NOTE_TRANSFER();                                                                                      \
+    NEXT;                                                                                                 \
   }
 
 /* Executes tasklet `t` from its pc. Called with t == NULL it returns the addresses of the labels instead. */
@@ -376,7 +379,8 @@ static const void *const *LOOP(struct run *run, struct tasklet *t, int64_t limit
     NOTICEABLE();
     IN_TURN();
     uint32_t address = RS1;
-    if (!IN_WRAM(address, 2) || address + 8 > wram_bytes || wram[address + 4] == 0) FAULT_AT(FAULT_BARRIER, address, 0);
+    if (!IN_WRAM(address, 2) || address + 4 > wram_bytes || wram[address + BARRIER_EXPECTED] == 0)
+      FAULT_AT(FAULT_BARRIER, address, 0);
     NOTE(MEET, address);
     TELL(machine, t, address);
 #if LOOP_KIND == LOOP_FAST

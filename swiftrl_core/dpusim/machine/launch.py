@@ -1,7 +1,6 @@
 """Launches: run many DPUs on the threads of this machine, and return the statistics of each."""
 
 import ctypes
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import numpy as np
 from swiftrl_core.dpusim.machine.interface import STATS_RECORD, library
 from swiftrl_core.dpusim.machine.machine import Machine
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.toolchain import available_threads
 
 #: Modelled DPU instructions after which a run counts as hung.
 INSTRUCTION_BUDGET = 10**12
@@ -62,11 +62,12 @@ def run_machines(
     machines : sequence of Machine
         Each at most once.
     threads : int, optional
-        Threads of this computer; default one per CPU core.
+        Threads of this computer; by default as many as this process may use.
     mode : {"fast", "exact"}
-        "fast" runs tasklet by tasklet and takes the time from a replay of their transfers, locks and barriers;
-        "exact" interleaves them instruction by instruction. Both leave the same memory unless the program's result
-        depends on the order of its tasklets; their cycles then agree within 2 %. DPUs with `sanitize` run exactly.
+        "fast" runs the tasklets in turns, from one transfer, lock or barrier to the next, in the order of time that a
+        replay of these events finds; "exact" interleaves them instruction by instruction. Both leave the same memory
+        unless the program's result depends on the order of its tasklets between two such events; their cycles agree
+        within 2 %. DPUs with `sanitize` run exactly.
     instruction_budget : int
         Modelled instructions (of all tasklets) after which a DPU faults.
 
@@ -80,7 +81,7 @@ def run_machines(
     if len({machine.sanitize for machine in machines}) > 1:
         raise SwiftRLError("DPUs with and without sanitize cannot run together; launch them separately")
     sanitize = any(machine.sanitize for machine in machines)
-    threads = min(threads or os.cpu_count() or 1, len(machines)) or 1
+    threads = min(threads or available_threads(), len(machines)) or 1
     stats = np.zeros(len(machines), STATS_RECORD)
     batch = max(1, len(machines) // (threads * 4))  # several batches a thread, for DPUs take unequal times
 

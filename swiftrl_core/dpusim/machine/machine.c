@@ -1,9 +1,9 @@
 /* A DPU simulator: memories, synchronisation, and two ways to run the tasklets.
  *
- * The fast run takes tasklet after tasklet, each until it must wait, and gets the time from a replay of what they have
- * in common (replay.h). The exact run interleaves them instruction by instruction: one issue a cycle, at most one in 11
- * cycles for a tasklet, DMA transfers one after the other. A program whose result does not depend on the order of its
- * tasklets leaves the same memory behind in both. */
+ * The fast run lets tasklets take turns, from one thing that others notice to the next, and gets order and time from a
+ * replay of these things (replay.h). The exact run interleaves them instruction by instruction: one issue a cycle, at
+ * most one in 11 cycles for a tasklet, DMA transfers one after the other. A program whose result does not depend on the
+ * order of its tasklets between two such things leaves the same memory in both. */
 #include "machine.h"
 
 #include <stdlib.h>
@@ -87,15 +87,20 @@ static void count_transfer(const struct machine *machine, struct tasklet *t, uin
     t->dma_bytes_written += size;
 }
 
+/* What a DPU makes of the operands of a transfer: addresses lose their low bits, the size is eight times one more than a
+ * number of eight bits, and an MRAM address may come without its base. */
+static uint32_t dma_wram(uint32_t address) { return address & ~7u; }
+static uint32_t dma_mram(const struct machine *machine, uint32_t address) {
+  return (address & ~7u) + (address < machine->program->mram_bytes ? MRAM_BASE : 0);
+}
+static uint32_t dma_size(uint32_t size) { return ((size / 8 - 1) & 255) * 8 + 8; }
+
 /* One DMA transfer. Returns a fault code, 0 when all is well, and the address to blame. */
 static int32_t dma(struct machine *machine, struct tasklet *t, uint32_t wram, uint32_t mram, uint32_t size, bool read,
                    uint32_t *to_blame) {
   *to_blame = wram;
-  if (size < 8 || size > 2048 || size % 8) return FAULT_DMA_SIZE;
-  if (wram & 7) return FAULT_DMA_ALIGNMENT;
   if (wram > machine->program->wram_bytes - size) return FAULT_DMA_WRAM;
   *to_blame = mram;
-  if (mram & 7) return FAULT_DMA_ALIGNMENT;
   if (mram < MRAM_BASE || !mram_holds(machine, mram - MRAM_BASE, size)) return FAULT_DMA_MRAM;
   bool copied = read ? mram_copy_out(machine, mram - MRAM_BASE, machine->wram + wram, size)
                      : mram_copy_in(machine, mram - MRAM_BASE, machine->wram + wram, size);

@@ -28,8 +28,6 @@ enum fault_code {
   FAULT_OUT_OF_MEMORY = 16, /* of this machine */
   FAULT_ADDRESS = 17,
   FAULT_ALIGNMENT = 18,
-  FAULT_DMA_SIZE = 19,
-  FAULT_DMA_ALIGNMENT = 20,
   FAULT_DMA_WRAM = 21,
   FAULT_DMA_MRAM = 22,
   FAULT_ILLEGAL = 23,
@@ -93,6 +91,8 @@ struct program {
   op *fused; /* `fast` as long as nothing is translated; then that has entries of `translated` in it */
   translated_code *translated;
   routine_call *routine; /* for translated code */
+  /* For the sanitizer: address of the heap's pointer, number of its lock, and the ops of mem_reset. */
+  uint32_t heap_pointer, heap_lock, reset_begin, reset_end;
 };
 
 enum tasklet_state {

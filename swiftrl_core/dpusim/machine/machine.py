@@ -24,8 +24,6 @@ _FAULTS = {
     16: "the simulating machine is out of memory",
     17: "access of {value} bytes at {address:#x}, which is neither in WRAM nor in MRAM",
     18: "access of {value} bytes at {address:#x}, which is not a multiple of {value}",
-    19: "a DMA of {value} bytes; the size must be a multiple of 8 from 8 to 2048",
-    20: "a DMA with address {address:#x}; WRAM and MRAM addresses must be multiples of 8",
     21: "a DMA of {value} bytes at WRAM address {address:#x} leaves WRAM",
     22: "a DMA of {value} bytes at MRAM address {address:#x} leaves MRAM",
     23: "illegal instruction {value:#010x}",

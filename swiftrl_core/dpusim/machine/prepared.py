@@ -7,7 +7,7 @@ import threading
 import warnings
 
 from swiftrl_core.dpusim.machine.interface import CProgram, library
-from swiftrl_core.dpusim.program.elf import Program
+from swiftrl_core.dpusim.program.elf import IRAM_BASE, Program
 from swiftrl_core.dpusim.program.lower import lower
 from swiftrl_core.dpusim.program.rv32 import Op
 from swiftrl_core.dpusim.program.translate import Translation, compile_translation
@@ -37,6 +37,7 @@ class PreparedProgram:
             fast=self.fast.ctypes.data,
             exact=self.exact.ctypes.data,
             one=self.one.ctypes.data,
+            **_heap_of(program),
         )
         library(sanitize).dpu_program_prepare(ctypes.byref(self.record))
         self._seconds = 0.0
@@ -83,6 +84,18 @@ class PreparedProgram:
             warnings.warn(f"the program stays interpreted, which is slower: {error}", RuntimeWarning, 2)
         finally:
             self._lock.release()
+
+
+def _heap_of(program: Program) -> dict[str, int]:
+    """Return what the sanitizer must know of the heap; numbers that fit nothing where the program uses none."""
+    start, size = program.functions.get("mem_reset", (IRAM_BASE, 0))
+    begin = (start - IRAM_BASE) // 4
+    return {
+        "heap_pointer": program.heap_pointer,
+        "heap_lock": program.heap_lock,
+        "reset_begin": begin,
+        "reset_end": begin + size // 4,
+    }
 
 
 @functools.lru_cache(maxsize=64)

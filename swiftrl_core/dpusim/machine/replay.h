@@ -212,7 +212,7 @@ static int32_t barrier_sleeping(const struct replay *r, uint32_t address) {
 
 /* Issue the instructions up to the next thing that the holder of a barrier's lock does. */
 static void barrier_hold_on(struct replay *r, struct player *p, double from) {
-  int32_t expected = r->run->machine->wram[p->waits_on + 4], hold = barrier_hold(p->place, expected);
+  int32_t expected = r->run->machine->wram[p->waits_on + BARRIER_EXPECTED], hold = barrier_hold(p->place, expected);
   bool last = p->place == expected - 1;
   int32_t done = p->woken == 0 ? 0 : BARRIER_WAKE_FIRST + BARRIER_WAKE_STEP * (p->woken - 1);
   if (last && p->woken < expected - 1)
@@ -280,7 +280,7 @@ static void barrier_wake_next(struct replay *r, struct player *last) {
 
 static void barrier_held(struct replay *r, struct player *p) {
   uint32_t address = p->waits_on;
-  bool last = p->place == r->run->machine->wram[address + 4] - 1;
+  bool last = p->place == r->run->machine->wram[address + BARRIER_EXPECTED] - 1;
   play_extra(r, p, p->due, last ? BARRIER_LEAVE : 1, last ? STEP_LEFT : STEP_ASLEEP);
   pass_lock(r, BARRIER_LOCK + address);
 }

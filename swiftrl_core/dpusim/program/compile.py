@@ -7,11 +7,10 @@ below are the ones its rules were measured with.
 Differences a kernel can see: `long` has 32 bits (64 on a DPU), so kernels use the types of `stdint.h`.
 """
 
+import os
 import re
-import shlex
-import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,20 +66,22 @@ def chip_named(name: str) -> Chip:
 
 
 def compile_kernel(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     defines: Mapping[str, object] | None = None,
     nr_tasklets: int = 1,
     stack_size: int | None = None,
     include_dirs: Iterable[str | Path] = (),
     opt: str = "-O2",
     chip: str = "v1A",
+    flags: Iterable[str] = (),
 ) -> Path:
     """Compile and link one DPU kernel.
 
     Parameters
     ----------
-    source : path
-        The C file. It finds its own folder's headers by `#include "..."`.
+    source : path or sequence of path
+        The C file or files. They find the headers of their own folders by `#include "..."`; the program is named after
+        the first.
     defines : mapping, optional
         Macros: name to value; None defines the bare name. As with the SDK's compiler, `NR_TASKLETS` and
         `STACK_SIZE_DEFAULT` set what they name.
@@ -95,6 +96,8 @@ def compile_kernel(
         Optimisation level, `-O2`, `-O3` or `-Os`.
     chip : str
         `v1A` or `v1B`.
+    flags : iterable of str
+        More flags for the compiler, such as `-fshort-enums`.
 
     Returns
     -------
@@ -119,7 +122,7 @@ def compile_kernel(
     >>> compile_kernel("twice.c", {"FACTOR": 2}).is_file()
     True
     """
-    source = Path(source)
+    sources = [Path(source)] if isinstance(source, str | Path) else [Path(name) for name in source]
     sizes = chip_named(chip)
     values = {"NR_TASKLETS": nr_tasklets, **(defines or {})}
     if stack_size is not None:
@@ -128,22 +131,26 @@ def compile_kernel(
         _number(values, "NR_TASKLETS"),
         _number(values, "STACK_SIZE_DEFAULT", DEFAULT_STACK_BYTES),
     )
-    _check(source, tasklets, stack, sizes)
+    _check(sources, tasklets, stack, sizes)
+    values["__builtin_nop()"] = '__asm__ volatile("nop")'  # the DPU's compiler has it
     values |= {"DPU": 1, "__dpu__": 1, f"__dpu_{chip}__": 1, **_sizes(tasklets, stack, sizes)}
+    folders = dict.fromkeys((*(path.parent for path in sources), *map(Path, include_dirs), INCLUDE))
     flags = [
         opt,
         *CODE_FLAGS,
+        *flags,
         *(f"-D{name}" if value is None else f"-D{name}={value}" for name, value in values.items()),
     ]
-    flags += [f"-I{folder}" for folder in (source.parent, *include_dirs)] + [f"-isystem{INCLUDE}"]
-    link = [*LINK_FLAGS, f"-Wl,-T,{LINKER_SCRIPT}"]
-    inputs = [*_dependencies(source, flags), *RUNTIME, LINKER_SCRIPT, *sorted(INCLUDE.glob("*.h"))]
+    flags += [f"-I{folder}" for folder in folders]
+    link = [*LINK_FLAGS, "-Xlinker", "-T", "-Xlinker", str(LINKER_SCRIPT)]
+    read = dict.fromkeys(name for path in sources for name in _dependencies(path, flags))
+    inputs = [*read, *RUNTIME, LINKER_SCRIPT, *sorted(INCLUDE.glob("*.h"))]
     try:
         return toolchain.compile_c(
-            [*flags, *link, str(source), *map(str, RUNTIME)], inputs, f"{source.stem}.elf"
+            [*flags, *link, *map(str, sources), *map(str, RUNTIME)], inputs, f"{sources[0].stem}.elf"
         )
     except CompileError as error:
-        raise CompileError(_explain(source, str(error), sizes)) from None
+        raise CompileError(_explain(sources[0], str(error), sizes)) from None
 
 
 def _number(values: Mapping[str, object], name: str, default: int | None = None) -> int:
@@ -154,9 +161,12 @@ def _number(values: Mapping[str, object], name: str, default: int | None = None)
         raise CompileError(f"{name}={values[name]} is not a decimal number; define one") from None
 
 
-def _check(source: Path, nr_tasklets: int, stack_size: int, chip: Chip) -> None:
-    if not source.is_file():
-        raise CompileError(f"the kernel source {source} does not exist; give the path of a C file")
+def _check(sources: Sequence[Path], nr_tasklets: int, stack_size: int, chip: Chip) -> None:
+    if not sources:
+        raise CompileError("there is no kernel source; give the path of at least one C file")
+    for source in sources:
+        if not source.is_file():
+            raise CompileError(f"the kernel source {source} does not exist; give the path of a C file")
     if not 1 <= nr_tasklets <= chip.tasklets:
         raise CompileError(
             f"nr_tasklets={nr_tasklets} does not fit a {chip.name} DPU; choose 1 to {chip.tasklets} tasklets"
@@ -176,12 +186,14 @@ def _sizes(nr_tasklets: int, stack_size: int, chip: Chip) -> dict[str, int]:
 
 def _dependencies(source: Path, flags: list[str]) -> list[Path]:
     """Return the source and every header it reads, found by the compiler's own preprocessor."""
-    command = [sys.executable, "-m", "ziglang", "cc", *flags, "-MM", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, "-E", str(source)]
+    done = toolchain.run_compiler(command)
     if done.returncode != 0:
         raise CompileError(f"{source.name} does not compile: {done.stderr.strip()}")
-    rule = done.stdout.replace("\\\n", " ").partition(": ")[2]
-    return [Path(name) for name in shlex.split(rule)]
+    # The markers of lines name files in full; make's rules (-MM) change some letters of them.
+    names = dict.fromkeys(re.findall(r'^# \d+ "((?:[^"\\]|\\.)+)"', done.stdout, re.MULTILINE))
+    paths = (os.fsdecode(name.encode().decode("unicode_escape").encode("latin-1")) for name in names)
+    return [Path(path) for path in paths if os.path.isfile(path)]
 
 
 #: What the linker script asserts, and the sentence for the user.

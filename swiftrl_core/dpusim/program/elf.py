@@ -19,6 +19,7 @@ from swiftrl_core.util.errors import SwiftRLError
 WRAM_BASE, MRAM_BASE, IRAM_BASE, ATOMIC_BASE = 0x0, 0x08000000, 0x80000000, 0xF0000000
 #: The name by which the host finds the first free byte of MRAM.
 MRAM_HEAP = "__sys_used_mram_end"
+NO_ADDRESS = 0xFFFFFFFF
 PRINT_BUFFER = "__dpusim_print_buffer"
 
 
@@ -52,6 +53,9 @@ class Program:
         Where tasklets begin, and where the stacks and the heap lie in WRAM.
     nr_tasklets, stack_bytes : int
         As compiled.
+    heap_pointer, heap_lock : int
+        Address of the variable that points to the free part of the heap, and number of the lock that guards it; numbers
+        that fit nothing in a program without a heap.
     chip : Chip
         The chip version it was linked for.
     """
@@ -67,6 +71,8 @@ class Program:
     heap_start: int
     nr_tasklets: int
     stack_bytes: int
+    heap_pointer: int
+    heap_lock: int
     chip: Chip
 
     def __eq__(self, other: object) -> bool:
@@ -224,6 +230,8 @@ def _read(path: Path, digest: bytes, elf: ELFFile) -> Program:
         heap_start=table["__heap_start"],
         nr_tasklets=table["__dpu_nr_tasklets"],
         stack_bytes=table["__dpu_stack_bytes"],
+        heap_pointer=table.get("__dpusim_heap_next", NO_ADDRESS),
+        heap_lock=table.get("__lock_bit___heap_lock", NO_ADDRESS) & 0xFF,
         chip=chip,
     )
 

@@ -3,6 +3,7 @@
  * Nothing here is re-initialised at a launch, as on a DPU: the heap pointer lives in WRAM like any other variable. */
 #include <alloc.h>
 #include <attributes.h>
+#include <errno.h>
 #include <intrinsics.h>
 #include <mram.h>
 #include <mutex.h>
@@ -17,17 +18,19 @@
 
 __host const volatile uint32_t CLOCKS_PER_SEC = 350000000;
 
+int errno;
+
 /* ---- heap: alloc.h ---- */
 
 extern uint8_t __heap_start[], __heap_end[]; /* placed by the linker script */
 
 MUTEX_INIT(__heap_lock);
-static uint8_t *heap_next = __heap_start;
+static uint8_t *__dpusim_heap_next = __heap_start;
 
 static void *heap_take(size_t size) {
-  uint8_t *block = (uint8_t *)(((uintptr_t)heap_next + 7) & ~(uintptr_t)7);
+  uint8_t *block = (uint8_t *)(((uintptr_t)__dpusim_heap_next + 7) & ~(uintptr_t)7);
   if (size > (size_t)(__heap_end - block)) __dpusim_fault(DPUSIM_FAULT_HEAP_FULL);
-  heap_next = block + size;
+  __dpusim_heap_next = block + size;
   return block;
 }
 
@@ -40,7 +43,7 @@ void *mem_alloc(size_t size) {
 
 void *mem_reset(void) {
   mutex_lock(__heap_lock);
-  heap_next = __heap_start;
+  __dpusim_heap_next = __heap_start;
   mutex_unlock(__heap_lock);
   return __heap_start;
 }
@@ -124,6 +127,7 @@ void *buddy_alloc(size_t size) {
   while ((size_t)1 << log2 < size) log2++;
   mutex_lock(__heap_lock);
   void *block = log2 <= buddy.log2_size ? buddy_take(log2) : NULL;
+  if (!block) errno = ENOMEM;
   mutex_unlock(__heap_lock);
   return block;
 }
@@ -276,4 +280,68 @@ char *strrchr(const char *text, int character) {
     if (*text == (char)character) found = text;
   while (*text++);
   return (char *)found;
+}
+
+void *memchr(const void *at, int value, size_t size) {
+  for (const uint8_t *byte = at; size; size--, byte++)
+    if (*byte == (uint8_t)value) return (void *)byte;
+  return NULL;
+}
+
+char *strncat(char *restrict to, const char *restrict from, size_t limit) {
+  size_t length = strnlen(from, limit);
+  char *end = to + strlen(to);
+  memcpy(end, from, length);
+  end[length] = 0;
+  return to;
+}
+
+char *strstr(const char *text, const char *wanted) {
+  size_t length = strlen(wanted);
+  for (; strncmp(text, wanted, length); text++)
+    if (!*text) return NULL;
+  return (char *)text;
+}
+
+/* Characters at the start that are all in `set`, or all not. */
+static size_t span(const char *text, const char *set, bool in) {
+  size_t length = 0;
+  while (text[length] && (strchr(set, text[length]) != NULL) == in) length++;
+  return length;
+}
+
+size_t strspn(const char *text, const char *accepted) { return span(text, accepted, true); }
+
+size_t strcspn(const char *text, const char *rejected) { return span(text, rejected, false); }
+
+char *strpbrk(const char *text, const char *accepted) {
+  text += strcspn(text, accepted);
+  return *text ? (char *)text : NULL;
+}
+
+char *strsep(char **text, const char *separators) {
+  char *first = *text;
+  if (!first) return NULL;
+  char *end = strpbrk(first, separators);
+  if (end) *end++ = 0;
+  *text = end;
+  return first;
+}
+
+char *strtok_r(char *restrict text, const char *restrict separators, char **restrict rest) {
+  char *first = text ? text : *rest;
+  if (!first) return NULL;
+  first += strspn(first, separators);
+  *rest = *first ? first : NULL;
+  return *first ? strsep(rest, separators) : NULL;
+}
+
+char *stpcpy(char *restrict to, const char *restrict from) {
+  strcpy(to, from);
+  return to + strlen(to);
+}
+
+char *stpncpy(char *restrict to, const char *restrict from, size_t limit) {
+  strncpy(to, from, limit);
+  return to + strnlen(to, limit);
 }

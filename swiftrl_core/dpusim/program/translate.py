@@ -8,7 +8,6 @@ import numpy as np
 from swiftrl_core.dpusim.program.lower import NOWHERE
 from swiftrl_core.dpusim.program.rv32 import BRANCHES, IMMEDIATE_ALU, LOADS, REGISTER_ALU, STORES, Op, Routine
 from swiftrl_core.util import toolchain
-from swiftrl_core.util.files import atomic_path
 
 MACHINE = Path(__file__).parent.parent / "machine"
 #: Simple ops that must follow for an entry to pay: a tasklet's registers go in and out of local variables there.
@@ -112,9 +111,7 @@ def compile_translation(translation: Translation) -> Path:
     """Compile (once) a translated program into a shared library whose one function is `dpu_translated`."""
     name = hashlib.sha256(translation.source.encode()).hexdigest()[:32]
     source = toolchain.cache_directory() / name / "translated.c"
-    if not source.exists():
-        with atomic_path(source) as temporary:
-            temporary.write_text(translation.source)
+    toolchain.cached(source, lambda path: path.write_text(translation.source))
     return toolchain.compile_shared_library(
         [source], headers=sorted(MACHINE.glob("*.h")), include_directories=[MACHINE], product="translated.so"
     )

@@ -7,7 +7,6 @@ simulator gave when they were written, so they show that something changed, not 
 
 import json
 import math
-import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from swiftrl_core.dpusim.validation.harness import run_kernel
 from swiftrl_core.dpusim.validation.report import Bar, Section, mean_error, percent_error
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import atomic_path
+from swiftrl_core.util.toolchain import available_threads
 
 SUITE = Path(__file__).parent / "suite"
 GOLDEN = Path(__file__).parent / "golden.json"
@@ -202,5 +202,5 @@ def _worst(table: pd.DataFrame) -> str:
 
 def _in_parallel(work, items: Iterable) -> list:
     """Map in threads: most of the time goes to the compiler's processes."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_threads()) as pool:
         return list(pool.map(work, items))

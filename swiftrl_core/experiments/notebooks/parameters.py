@@ -10,11 +10,15 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from swiftrl_core.experiments.experiment import SIZES
+from swiftrl_core.sweeps.settings import LEARNER
 from swiftrl_core.util.errors import SwiftRLError
 
 if TYPE_CHECKING:  # takes a second to import, which every command would wait for
@@ -32,6 +36,10 @@ _TYPES = {
     "Path": Path,
     "Literal": Literal,
 }
+WORDS = MappingProxyType(
+    {name: tuple(kind) for name, kind in LEARNER.items() if issubclass(kind, StrEnum)} | {"size": SIZES}
+)
+"""Name of a parameter to the words that it may be."""
 _PLAIN = (bool, int, float, str, None, Path, list, tuple, dict)
 
 
@@ -60,10 +68,10 @@ class Parameter:
         Raises
         ------
         SwiftRLError
-            If the value is of another type.
+            If the value is of another type, or not one of the parameter's words.
         """
         try:
-            return _convert(value, self.type)
+            return self._known(_convert(value, self.type))
         except _Misfit:
             raise SwiftRLError(
                 f"parameter {self.name} is {value!r} ({type(value).__name__}): give {_type_text(self.type)}"
@@ -79,10 +87,17 @@ class Parameter:
         """
         for value in _readings(text, self.type):
             try:
-                return _convert(value, self.type)
+                return self._known(_convert(value, self.type))
             except _Misfit:
                 continue
         raise SwiftRLError(f"parameter {self.name} is {text!r}: give {_type_text(self.type)}")
+
+    def _known(self, value: Any) -> Any:
+        """Return a value; where the default is one of the words that such a parameter may be, require one of them."""
+        words = WORDS.get(self.name, ())
+        if self.default in words and value not in words:
+            raise SwiftRLError(f"parameter {self.name} is {value!r}: choose one of {', '.join(words)}")
+        return value
 
 
 def read_parameters(source: str | os.PathLike) -> dict[str, Parameter]:
@@ -149,7 +164,7 @@ def read(source: Path) -> "NotebookNode":
 
     try:
         return nbformat.read(source, as_version=4)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SwiftRLError(f"{source} is not a readable notebook ({error}): name an .ipynb file") from error
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import time
 import traceback
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Any, Self
 from swiftrl_core.sweeps.executors.executor import Outcome, Turns, attempt
 from swiftrl_core.sweeps.job import Job
 from swiftrl_core.util.errors import SwiftRLError
+from swiftrl_core.util.toolchain import available_threads
 
 CONNECT_SECONDS = 3
 """How long to look for a scheduler and its workers."""
@@ -42,7 +42,7 @@ class Dask:
         if workers is not None and (address or client):
             raise SwiftRLError("--workers does not apply to a cluster that runs already: drop it")
         self._address = address
-        self._local_workers = workers or len(os.sched_getaffinity(0))
+        self._local_workers = workers or available_threads()
         self._client = client
         self._open = contextlib.ExitStack()
         self._offers: Counter[str] = Counter()

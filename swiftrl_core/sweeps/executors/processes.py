@@ -15,6 +15,7 @@ from typing import Self
 
 from swiftrl_core.sweeps.executors.executor import Outcome, Turns, attempt, check_host
 from swiftrl_core.sweeps.job import Job, taken_alone
+from swiftrl_core.util.toolchain import available_threads
 
 ATTEMPTS = 2
 """How often a run may take its process down before it counts as failed."""
@@ -35,7 +36,7 @@ class Processes:
     name = "processes"
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or available_threads()
         self._workers = [_Worker(processors, self.workers) for processors in _shares(self.workers)]
 
     def __enter__(self) -> Self:

@@ -10,6 +10,29 @@ typedef struct {
   int rem;
 } div_t;
 
+typedef struct {
+  long quot;
+  long rem;
+} ldiv_t;
+
+typedef struct {
+  long long quot;
+  long long rem;
+} lldiv_t;
+
+#define EXIT_SUCCESS 0
+#define EXIT_FAILURE 1
+
+static inline long labs(long value) { return value < 0 ? -value : value; }
+static inline long long llabs(long long value) { return value < 0 ? -value : value; }
+static inline ldiv_t ldiv(long numerator, long denominator) {
+  ldiv_t both = {numerator / denominator, numerator % denominator};
+  return both;
+}
+static inline lldiv_t lldiv(long long numerator, long long denominator) {
+  lldiv_t both = {numerator / denominator, numerator % denominator};
+  return both;
+}
 static inline int abs(int value) { return value < 0 ? -value : value; }
 static inline div_t div(int numerator, int denominator) {
   div_t both = {numerator / denominator, numerator % denominator};

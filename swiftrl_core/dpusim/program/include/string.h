@@ -17,5 +17,15 @@ char *strncpy(char *restrict to, const char *restrict from, size_t limit);
 char *strcat(char *restrict to, const char *restrict from);
 char *strchr(const char *text, int character);
 char *strrchr(const char *text, int character);
+void *memchr(const void *at, int value, size_t size);
+char *strncat(char *restrict to, const char *restrict from, size_t limit);
+char *strstr(const char *text, const char *wanted);
+size_t strspn(const char *text, const char *accepted);
+size_t strcspn(const char *text, const char *rejected);
+char *strpbrk(const char *text, const char *accepted);
+char *strtok_r(char *restrict text, const char *restrict separators, char **restrict rest);
+char *strsep(char **text, const char *separators);
+char *stpcpy(char *restrict to, const char *restrict from);
+char *stpncpy(char *restrict to, const char *restrict from, size_t limit);
 
 #endif
