@@ -78,7 +78,7 @@ def test_a_step_that_changes_bits_stops_the_study(small, monkeypatch):
     variants = kernel_study.variants
     monkeypatch.setattr(kernel_study, "variants", wrong)
     monkeypatch.setattr(kernel_study, "SIZES", {"smoke": Size(CASES[:1], dpus=3)})
-    with pytest.raises(SwiftRLError, match=r"'scale 2\^13' leaves another table"):
+    with pytest.raises(SwiftRLError, match=r"'scale 2\^13' leaves a table other than the paper's kernel"):
         kernel_study.measure("smoke")
 
 

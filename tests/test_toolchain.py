@@ -51,6 +51,17 @@ def test_a_damaged_product_is_built_again(folder, name, content):
     assert (folder / "calls").read_text() == "xx"
 
 
+def test_a_damaged_cache_of_the_compiler_is_emptied_once(folder):
+    zig = folder / "cache/zig"
+    zig.mkdir(parents=True)
+    fails = "import os, sys; open('calls', 'a').write('x'); sys.exit(os.environ['ZIG_LOCAL_CACHE_DIR'] + ' is bad')"
+    heals = f"import os\nif os.path.exists({str(zig)!r}): {fails}\nopen(sys.argv[-1], 'w')"
+    assert toolchain.build([sys.executable, "-c", f"import sys\n{heals}"], (), "a.so", version="1").is_file()
+    with pytest.raises(CompileError, match="is bad"):
+        toolchain.build([sys.executable, "-c", fails], (), "b.so", version="1")
+    assert (folder / "calls").read_text() == "xxx"
+
+
 def test_without_a_home_folder_the_variable_is_named(monkeypatch):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.delenv("SWIFTRL_CACHE")

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -122,11 +123,17 @@ def build(command: Sequence[str], inputs: Sequence[Path], product: str, *, versi
 
 
 def run_compiler(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a compiler; `zig` keeps its own cache below ours, so that it needs no home folder."""
+    """Run a compiler; `zig` keeps its own cache below ours, which is emptied once if it appears to be damaged."""
     folder = str(cache_directory() / "zig")
     environment = {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder, **os.environ}
     options = {"capture_output": True, "text": True, "errors": "surrogateescape"}
-    return subprocess.run(command, stdin=subprocess.DEVNULL, env=environment, **options)
+    for _ in range(2):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, env=environment, **options)
+        damaged = folder in done.stderr or "failed to check cache" in done.stderr
+        if done.returncode == 0 or not damaged or "undefined symbol" in done.stderr:
+            break
+        shutil.rmtree(folder, ignore_errors=True)
+    return done
 
 
 def compile_shared_library(
