@@ -81,6 +81,8 @@ def main() -> None:
         copy = Path(folder) / "clone"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__", "_build"))
         for name, tests in ((name, tests) for name, tests in TESTS.items() if options.only in name):
+            if not passes(copy, tests):
+                sys.exit(f"{name}: its tests fail without a change, so a sample would show nothing")
             source = (copy / name).read_text()
             mutants = list((c_mutants if name.endswith(".h") else python_mutants)(source))
             random.Random(0).shuffle(mutants)
@@ -89,8 +91,6 @@ def main() -> None:
                 outcomes.append("survived" if passes(copy, tests) else "killed")
                 print(f"{outcomes[-1]:9}{name}:{change}", flush=True)
             (copy / name).write_text(source)
-            if not passes(copy, tests):
-                sys.exit(f"{name}: its tests fail without a change, so the sample says nothing")
     print(f"{outcomes.count('killed')} of {len(outcomes)} killed")
 
 

@@ -413,9 +413,7 @@ def test_early_exit_is_refused_where_alpha_falls():
 def test_what_stands_beside_the_table_needs_room_in_wram():
     data = replace(random_data(0, 50, states=5, actions=2, scale=1.0), n_states=4_000)
     assert trained(data, {}, "pim", Schedule(1, 1, 1)).q_table.shape == (4_000, 2)
-    with pytest.raises(
-        SwiftRLError, match=r"with the learner.s other arrays, takes 80,000 bytes, but a DPU"
-    ):
+    with pytest.raises(SwiftRLError, match=r"with the learner's other arrays, takes 80,000 bytes, but a DPU"):
         trained(data, {"update": "vr"}, "pim", Schedule(1, 1, 1))
 
 

@@ -197,6 +197,8 @@ ACCEPTED = {
     "memmram_utils.h": '#include <memmram_utils.h>\n_Static_assert(DMA_ALIGNED(9) == 16, "");',
     "profiling.h": "#include <profiling.h>\nPROFILING_INIT(p);\n"
     "void f(void) { profiling_start(&p); profiling_stop(&p); }",
+    "attributes": "#include <attributes.h>\n__aligned(16) __used int x;\n"
+    "DEPRECATED int old(void);\n__NO_RETURN void f(void) { for (;;); }",
     "a transfer of 4 bytes": "#include <mram.h>\n__mram_noinit int m[64];\n__dma_aligned int w[2];\n"
     "void f(void) { mram_write(w, m, sizeof(int)); }",
 }
@@ -205,6 +207,12 @@ ACCEPTED = {
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_what_the_sdk_compiles_compiles(tmp_path, case):
     compile_kernel(write(tmp_path, f"{ACCEPTED[case]}\nint main(void) {{ return 0; }}\n"), nr_tasklets=2)
+
+
+def test_dpu_assembly_is_refused_in_a_sentence(tmp_path):
+    text = 'int main(void) { unsigned r; __asm__ volatile("move %0, id" : "=r"(r)); return r; }'
+    with pytest.raises(CompileError, match="DPU assembly, which cannot be simulated; write that part in C"):
+        compile_kernel(write(tmp_path, text))
 
 
 def test_a_program_of_several_sources_and_with_flags(tmp_path):

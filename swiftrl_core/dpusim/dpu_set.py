@@ -7,7 +7,6 @@ names the remedy. Fresh memory holds a pattern, not zeros.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 from swiftrl_core.dpusim.host import launches
@@ -24,7 +23,7 @@ from swiftrl_core.dpusim.host.transfers import plan_transfer
 from swiftrl_core.dpusim.machine import INSTRUCTION_BUDGET, Machine
 from swiftrl_core.dpusim.program.elf import Program
 from swiftrl_core.dpusim.program.symbols import DpuError, DpuProgram, DpuSymbol, DpuVariable, Memory
-from swiftrl_core.dpusim.sanitizer import SanitizerReport, merge
+from swiftrl_core.dpusim.sanitizer import SanitizerReport
 from swiftrl_core.dpusim.timing import HardwareProfile
 
 _OWN_FIELDS = frozenset(("_allocation", "_span", "_kind", "_dpus", "_ranks", "_log", "_async"))
@@ -376,13 +375,7 @@ class DpuSet:
         """
         if not self._allocation.sanitize:
             raise DpuError("this set does not look for bugs; make it with sanitize=True")
-        machines = enumerate(self._allocation.machines[self._span.start : self._span.stop])
-        return merge(
-            replace(report, dpus=(index,))
-            for index, machine in machines
-            if machine is not None
-            for report in machine.sanitizer_reports
-        )
+        return launches.sanitizer_reports(self._allocation, self._span)
 
     @property
     def simulated(self) -> Ledger:

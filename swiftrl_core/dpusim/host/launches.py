@@ -1,10 +1,12 @@
-"""Launches of the DPUs of an allocation, and the faults they end in."""
+"""Launches of the DPUs of an allocation, the faults they end in, and the bugs they show."""
 
 import sys
+from dataclasses import replace
 
 from swiftrl_core.dpusim.host.allocation import Allocation
 from swiftrl_core.dpusim.machine import run_machines
 from swiftrl_core.dpusim.program.symbols import DpuError
+from swiftrl_core.dpusim.sanitizer import SanitizerReport, merge
 from swiftrl_core.dpusim.timing import launch_seconds
 
 FAULTS_SHOWN = 15
@@ -44,6 +46,17 @@ def faults(allocation: Allocation, span: range) -> dict[int, str]:
             program = allocation.programs[index].path.name
             lines[index - span.start] = f"{name} '{program}' is in fault: {machine.fault}"
     return lines
+
+
+def sanitizer_reports(allocation: Allocation, span: range) -> list[SanitizerReport]:
+    """Return the bugs that launches of the DPUs `span` have shown, each once, with the indices of its DPUs."""
+    machines = enumerate(allocation.machines[span.start : span.stop])
+    return merge(
+        replace(report, dpus=(index,))
+        for index, machine in machines
+        if machine is not None
+        for report in machine.sanitizer_reports
+    )
 
 
 def _refuse_faults(allocation: Allocation, span: range, when: str, show: bool) -> None:

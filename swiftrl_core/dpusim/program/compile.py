@@ -210,6 +210,8 @@ def _explain(source: Path, text: str, chip: Chip) -> str:
     for mark, sentence in _OVERFLOWS.items():
         if mark in text:
             return f"{source.name} does not link: {sentence.format(chip=chip)}"
+    if re.search(r"unrecognized instruction mnemonic|invalid operand for instruction", text):
+        return f"{source.name} does not compile: it has DPU assembly, which cannot be simulated; write that part in C"
     missing = sorted(set(re.findall(r"undefined symbol: (\S+)", text)))
     if missing:
         names = ", ".join(missing)

@@ -19,6 +19,11 @@
 #define __mram_noinit_keep __mram_noinit
 
 #define __noinline __attribute__((noinline))
+#define __aligned(bytes) __attribute__((aligned(bytes)))
+#define __section(name) __attribute__((section(name)))
+#define __used __attribute__((used))
+#define __NO_RETURN __attribute__((noreturn))
+#define DEPRECATED __attribute__((deprecated))
 #define __weak __attribute__((weak))
 
 #endif
