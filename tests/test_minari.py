@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from swiftrl_core.cli import main
+from swiftrl_core.cli import minari as minari_files
 from swiftrl_core.data import collect, load
-from swiftrl_core.data import minari as minari_files
 from swiftrl_core.data.environments import resolve
 from swiftrl_core.util.errors import SwiftRLError
 

@@ -5,8 +5,9 @@ import zipfile
 
 import numpy as np
 
+from swiftrl_core.cli import minari
 from swiftrl_core.cli.options import add_json, report
-from swiftrl_core.data import Dataset, environments, evaluation, files, minari, write_text
+from swiftrl_core.data import Dataset, environments, evaluation, files, write_text
 from swiftrl_core.data import collect as log
 from swiftrl_core.learner import Learner
 from swiftrl_core.util.errors import SwiftRLError
