@@ -7,9 +7,10 @@ import functools
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,10 +25,22 @@ from swiftrl_core.training.loop import TrainingResult
 from swiftrl_core.util.errors import SwiftRLError
 from swiftrl_core.util.files import opened, sha256_file
 
-if TYPE_CHECKING:
-    from swiftrl_core.sweeps.run import Run
-
 RECORD_BYTES = 8  # of a transition on its way to a core: layout.h
+
+
+class Settings(Protocol):
+    """The settings of a run that the columns of its row depend on; see `Run`."""
+
+    environment: str
+    environment_options: Mapping[str, Any]
+    data_key: tuple
+    gamma: float
+    cores: int
+    episodes: int
+    backend: str
+    monte_carlo_episodes: int
+    evaluation_seed: int
+    ties: str
 
 
 def data_columns(environment: Environment, dataset: Dataset, cores: int) -> dict[str, Any]:
@@ -47,7 +60,7 @@ def data_columns(environment: Environment, dataset: Dataset, cores: int) -> dict
     }
 
 
-def quality_columns(environment: Environment, q: np.ndarray, run: "Run") -> dict[str, Any]:
+def quality_columns(environment: Environment, q: np.ndarray, run: Settings) -> dict[str, Any]:
     """Return how good the learned table is; `q` is float32, shape (n_states, n_actions)."""
     options = to_json(run.environment_options)
     optimal = _optimal_q(run.environment, options, run.gamma)
@@ -84,7 +97,7 @@ def _errors(
     return dict(zip(names, (float(error.max()), float(error.mean())), strict=True))
 
 
-def training_columns(run: "Run", result: TrainingResult, rows: int) -> dict[str, Any]:
+def training_columns(run: Settings, result: TrainingResult, rows: int) -> dict[str, Any]:
     """Return what was done, how long it took, and on what; `rows` is the data set's length."""
     times = asdict(result.breakdown)
     machine = result.machine

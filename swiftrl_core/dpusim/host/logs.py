@@ -1,12 +1,10 @@
 """The output of kernels: choose each DPU's stream, and write to it."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from swiftrl_core.dpusim.host.allocation import Allocation
 from swiftrl_core.dpusim.program.symbols import DpuError
-
-if TYPE_CHECKING:
-    from swiftrl_core.dpusim.dpu_set import DpuSet
 
 
 def writable(stream: object) -> object:
@@ -16,7 +14,7 @@ def writable(stream: object) -> object:
     return stream
 
 
-def choose_streams(dpus: "DpuSet", log: object, default: object) -> list[tuple["DpuSet", object]]:
+def choose_streams(dpus: Sequence[Any], log: object, default: object) -> list[tuple[Any, object]]:
     """Return each DPU that has a stream, with the stream: the one in `log`, else its own, else the default.
 
     Parameters
