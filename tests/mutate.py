@@ -18,14 +18,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = {
-    "dpu_src/td_update.h": "cpu_engine choices training tasklets",
+    "dpu_src/td_update.h": "cpu_engine choices training tasklets gpu_bits",
     "dpu_src/td_rule.h": "fixed_point_error cpu_engine choices tasklets",
     "dpu_src/fixed_point.h": "fixed_point_error cheap_arithmetic cpu_engine choices",
     "swiftrl_core/training/loop.py": "training sampled choices",
     "swiftrl_core/training/synchronisation.py": "training choices",
     "swiftrl_core/data/evaluation.py": "evaluation environments",
     "swiftrl_core/sweeps/row.py": "runs fewer_updates",
-    "swiftrl_core/sweeps/results.py": "runs store sweep",
+    "swiftrl_core/sweeps/results.py": "golden_hashes runs store sweep",
 }
 """Each file with the test files that should notice a change, the likeliest first."""
 OPERATORS = "Lt LtE Gt GtE Eq NotEq Is IsNot In NotIn And Or Add Sub Mult Div".split()
