@@ -431,7 +431,7 @@ def test_tasklets_need_room_in_wram():
     """2,700 states x 4 actions: 43,200 bytes of table, 10,804 of values, and little is left."""
     problem = Problem(frozen(), 2_700, 4)
     with pytest.raises(
-        SwiftRLError, match=r"tasklets is 11: beside a Q-table of 2,700 .* room for 7; use --tas"
+        SwiftRLError, match=r"tasklets is 11: next to a Q-table of 2,700 .* room for 7; use --tas"
     ):
         compile_learner(problem, 11, for_hardware=False)
     compile_learner(problem, 7, for_hardware=False)
